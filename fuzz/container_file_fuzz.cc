@@ -21,11 +21,18 @@ using namespace tessera;  // a fuzz target
 void check_file(std::span<const std::byte> file) {
   const auto package = package::parse_package(file, "f");
   const auto program = package::parse_program(file, "f");
+  (void)package::parse_unlinked(file, "f").ok();
   TESSERA_CHECK(!package.ok() || !program.ok(), "both a package and a program");
   const package::FileKind kind = package::file_kind(file);
   TESSERA_CHECK(!package.ok() || kind == package::FileKind::kPackage, "a package of another kind");
   TESSERA_CHECK(!program.ok() || kind == package::FileKind::kProgram, "a program of another kind");
   for (const char* magic : {package::kPackageMagic, package::kProgramMagic}) {
+    const auto places = package::check_container_head(magic, file, file.size(), "f");
+    if (!places.ok()) continue;
+    const auto front =
+        package::open_container_front(file.first(places->section_offset), *places, "f");
+    TESSERA_CHECK(!front.ok() || !*front || (*front)->size() == places->payload_bytes, "{} bytes",
+                  (*front)->size());
     const auto opened = package::open_container(magic, file, "f");
     if (!opened.ok()) continue;
     TESSERA_CHECK(opened->payload.size() + opened->section.size() < file.size(), "{} and {} of {}",

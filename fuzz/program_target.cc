@@ -39,16 +39,34 @@ ContainerOutcome verified(const isa::Program& program, ContainerOutcome otherwis
   return isa::verify_program(program, ChipConfig()).ok() ? ContainerOutcome::kVerified : otherwise;
 }
 
+Result<std::vector<std::byte>> zeros(const isa::SectionPart& part) {
+  constexpr std::uint64_t kMost = 1 << 16;
+  if (part.bytes <= kMost) return std::vector<std::byte>(part.bytes);
+  return Error{ErrorCode::kInvalidArgument, "too much"};
+}
+
+// Frames without a graph link and are proved, or are refused, too.
+void link_alone(std::span<const std::byte> file) {
+  const auto unlinked = package::parse_unlinked(file, "fuzz.tpkg");
+  if (!unlinked.ok()) return;
+  const auto linked = link::link(*unlinked, ChipConfig(), {});
+  if (linked.ok()) (void)verified(*linked, ContainerOutcome::kParsed);
+}
+
 }  // namespace
 
 ContainerOutcome container_target(std::span<const std::byte> bytes) {
   if (bytes.size() < kHeadBytes) return ContainerOutcome::kRefused;
   const std::vector<std::byte> file = container_with(bytes, is_package(bytes));
   if (!is_package(bytes)) {
-    const auto read = package::parse_program(file, "fuzz.tprog");
+    auto read = package::parse_program_alone(file, "fuzz.tprog");
     if (!read.ok()) return ContainerOutcome::kRefused;
+    // What it refers to is there, as far as it is small.
+    const auto outcome = verified(*read, ContainerOutcome::kParsed);
+    if (!package::read_elsewhere(*read, "fuzz.tprog", zeros).ok()) return outcome;
     return verified(*read, ContainerOutcome::kParsed);
   }
+  link_alone(file);
   const auto read = package::parse_package(file, "fuzz.tpkg");
   if (!read.ok()) return ContainerOutcome::kRefused;
   const auto linked = link::link(*read, ChipConfig(), {});

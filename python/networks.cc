@@ -296,13 +296,15 @@ std::map<std::string, Tensor> to_named_tensors(const NamedArrays& arrays, const 
 // A path, or what lies in memory: bytes, a memoryview, an array of bytes.
 Network load_network(const py::object& source, const std::string& arch,
                      const std::map<std::string, Shape>& shapes, const NamedArrays& constants,
-                     bool require_full_offload, const std::string& folder, double region_share) {
+                     bool require_full_offload, const std::string& folder, double region_share,
+                     const std::string& weights_file) {
   LoadOptions options;
   options.arch = arch;
   options.shapes = shapes;
   options.constants = to_named_tensors(constants, "constant");
   options.require_full_offload = require_full_offload;
   options.folder = folder;
+  options.weights_file = weights_file;
   options.region_share = region_share;
   if (PyObject_CheckBuffer(source.ptr()) == 0) {
     const auto path = py::reinterpret_steal<py::object>(PyOS_FSPath(source.ptr()));
@@ -509,7 +511,7 @@ void define_networks(py::module_& module) {
       .def(py::init(&load_network), py::arg("path"), py::kw_only(), py::arg("arch") = "tessera128",
            py::arg("shapes") = std::map<std::string, Shape>(), py::arg("constants") = NamedArrays(),
            py::arg("require_full_offload") = false, py::arg("folder") = "",
-           py::arg("region_share") = 1.0)
+           py::arg("region_share") = 1.0, py::arg("weights_file") = "")
       .def_property_readonly("inputs", [](const Network& n) { return descriptions(n.inputs()); })
       .def_property_readonly("outputs", [](const Network& n) { return descriptions(n.outputs()); })
       .def_property_readonly("nodes_on_processor",
@@ -548,7 +550,7 @@ void define_networks(py::module_& module) {
   module.def("load", &load_network, py::arg("source"), py::kw_only(),
              py::arg("arch") = "tessera128", py::arg("shapes") = std::map<std::string, Shape>(),
              py::arg("constants") = NamedArrays(), py::arg("require_full_offload") = false,
-             py::arg("folder") = "", py::arg("region_share") = 1.0,
+             py::arg("folder") = "", py::arg("region_share") = 1.0, py::arg("weights_file") = "",
              "The Network of a path, or of bytes.");
   define_pictures(module);
 }

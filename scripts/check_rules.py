@@ -45,6 +45,7 @@ ALLOWED_INCLUDES = {
     "network": WAIST | {"package", "model", "graph", "compile", "concord", "firmware"},
     "pipeline": {"base", "metrics"},
     "memory": {"base"},
+    "schedule": {"base", "arch"},
     "device": WAIST | {"package", "graph", "network", "link", "card", "host", "concord", "metrics",
                        "memory"},
     "runtime": WAIST | {"package", "model", "graph", "network", "device", "host", "pipeline",

@@ -67,7 +67,10 @@ ordered_json picture_json(const PictureText& text) {
 class PlainModels {
  public:
   PlainModels(const FolderArguments& arguments, tessera::DeviceKind kind, int threads)
-      : options_{arguments.devices.arch, kind, threads, false, {}},
+      : options_{.arch = arguments.devices.arch,
+                 .device = kind,
+                 .threads = threads,
+                 .progress = {}},
         detection_("detection", arguments.models + "/ch_PP-OCRv4_det_infer.onnx", options_),
         direction_("direction", arguments.models + "/ch_ppocr_mobile_v2.0_cls_infer.onnx",
                    options_),

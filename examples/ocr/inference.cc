@@ -24,6 +24,7 @@ tessera::Result<TesseraInference::Compiled*> TesseraInference::compiled_for(
   tessera::SessionOptions session;
   session.device = options_.device;
   session.threads = options_.threads;
+  session.cores = options_.cores;
   session.trace = options_.trace;
   TESSERA_TRY(tessera::Session opened, tessera::Session::open(network, session));
   const auto [entry, inserted] =

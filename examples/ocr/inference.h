@@ -34,6 +34,7 @@ struct TesseraOptions {
   std::string arch = "tessera128";
   tessera::DeviceKind device = tessera::DeviceKind::kSim;
   int threads = 0;
+  int cores = 1;  // sim: that run each model together
   bool trace = false;
   tessera::ProgressCallback progress;
 };

@@ -18,6 +18,8 @@ namespace {
 struct Arguments {
   std::string picture, models, output = "out", arch = "tessera128", device = "sim";
   int threads = 0;
+  int cores = 1;
+  std::string cores_arch = "cloud16";
 };
 
 tessera::ProgressCallback progress_bar() {
@@ -78,6 +80,59 @@ tessera::Status write_run(const ocr::TesseraInference& model, const std::string&
   return {};
 }
 
+struct ModelSet {
+  ModelSet(const std::string& folder, const ocr::TesseraOptions& options)
+      : detection("detection", folder + "/ch_PP-OCRv4_det_infer.onnx", options),
+        direction("direction", folder + "/ch_ppocr_mobile_v2.0_cls_infer.onnx", options),
+        recognition("recognition", folder + "/ch_PP-OCRv4_rec_infer.onnx", options) {}
+
+  tessera::Result<std::vector<ocr::Line>> read(const tessera::Picture& picture,
+                                               const std::vector<std::string>& characters,
+                                               const tessera::ProgressCallback& progress) {
+    return ocr::read_text(picture, {detection, direction, recognition, characters}, {}, progress);
+  }
+  long long cycles() const {
+    return detection.use().cycles + direction.use().cycles + recognition.use().cycles;
+  }
+
+  ocr::TesseraInference detection, direction, recognition;
+};
+
+// How many lines say the same, place by place.
+std::size_t same_lines(const std::vector<ocr::Line>& a, const std::vector<ocr::Line>& b) {
+  std::size_t same = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) same += a[i].text == b[i].text;
+  return same;
+}
+
+// Reads the picture on several cores of a card, and on one of them, and says what it takes.
+tessera::Status read_on_cores(const Arguments& arguments, const tessera::Picture& picture,
+                              const std::vector<std::string>& characters,
+                              const std::vector<ocr::Line>& lines) {
+  ocr::TesseraOptions options;
+  options.arch = arguments.cores_arch;
+  options.progress = progress_bar();
+  ModelSet one(arguments.models, options);
+  TESSERA_TRY(const std::vector<ocr::Line> of_one, one.read(picture, characters, options.progress));
+  options.cores = arguments.cores;
+  ModelSet several(arguments.models, options);
+  TESSERA_TRY(const std::vector<ocr::Line> of_several,
+              several.read(picture, characters, options.progress));
+  const auto equal = [](const ocr::Line& a, const ocr::Line& b) {
+    return a.text == b.text && a.confidence == b.confidence;
+  };
+  if (!std::equal(of_one.begin(), of_one.end(), of_several.begin(), of_several.end(), equal)) {
+    return tessera::Error{tessera::ErrorCode::kInternal,
+                          "several cores read other lines than one core"};
+  }
+  std::printf(
+      "\n%d cores of %s: %zu of these %zu lines, %lld cycles; one core %lld: %.2f times as fast\n",
+      arguments.cores, tessera::visible_text(arguments.cores_arch).c_str(),
+      same_lines(lines, of_several), lines.size(), several.cycles(), one.cycles(),
+      static_cast<double>(one.cycles()) / static_cast<double>(several.cycles()));
+  return {};
+}
+
 tessera::Status run(const Arguments& arguments) {
   TESSERA_TRY(const tessera::Picture picture, tessera::read_picture(arguments.picture));
   ocr::TesseraOptions options;
@@ -86,19 +141,22 @@ tessera::Status run(const Arguments& arguments) {
   options.trace = true;
   options.progress = progress_bar();
   TESSERA_TRY(options.device, tessera::device_kind_from_name(arguments.device));
-  ocr::TesseraInference detection("detection", arguments.models + "/ch_PP-OCRv4_det_infer.onnx",
-                                  options);
-  ocr::TesseraInference direction(
-      "direction", arguments.models + "/ch_ppocr_mobile_v2.0_cls_infer.onnx", options);
-  ocr::TesseraInference recognition("recognition", arguments.models + "/ch_PP-OCRv4_rec_infer.onnx",
-                                    options);
+  if (arguments.cores > 1 && options.device != tessera::DeviceKind::kSim) {
+    return tessera::Error{tessera::ErrorCode::kInvalidArgument,
+                          "--cores belongs to the device sim; the device is " + arguments.device};
+  }
+  ModelSet models(arguments.models, options);
   TESSERA_TRY(const std::vector<std::string> characters,
               ocr::read_characters(arguments.models + "/ppocr_keys_v1.txt"));
   TESSERA_TRY(const std::vector<ocr::Line> lines,
-              ocr::read_text(picture, {detection, direction, recognition, characters}, {},
-                             options.progress));
+              models.read(picture, characters, options.progress));
   print_lines(lines);
-  for (const auto* model : {&detection, &direction, &recognition}) print_use(model->use());
+  for (const auto* model : {&models.detection, &models.direction, &models.recognition}) {
+    print_use(model->use());
+  }
+  if (arguments.cores > 1) {
+    TESSERA_RETURN_IF_ERROR(read_on_cores(arguments, picture, characters, lines));
+  }
   std::error_code error;
   std::filesystem::create_directories(arguments.output, error);
   const std::string annotated = arguments.output + "/annotated.png";
@@ -109,9 +167,9 @@ tessera::Status run(const Arguments& arguments) {
   }
   TESSERA_RETURN_IF_ERROR(tessera::write_png(annotated, ocr::annotate(picture, lines)));
   std::printf("\nwrote\n  picture    %s\n", tessera::visible_text(annotated).c_str());
-  TESSERA_RETURN_IF_ERROR(write_run(detection, "detection", arguments.output));
-  TESSERA_RETURN_IF_ERROR(write_run(direction, "direction", arguments.output));
-  return write_run(recognition, "recognition", arguments.output);
+  TESSERA_RETURN_IF_ERROR(write_run(models.detection, "detection", arguments.output));
+  TESSERA_RETURN_IF_ERROR(write_run(models.direction, "direction", arguments.output));
+  return write_run(models.recognition, "recognition", arguments.output);
 }
 
 }  // namespace
@@ -127,6 +185,11 @@ int main(int argc, char** argv) {
   streaming::add_arguments(app, folder.devices, 2);
   app.add_option("--output", arguments.output,
                  "of one picture: folder for picture, timeline, report")
+      ->capture_default_str();
+  app.add_option("--cores", arguments.cores,
+                 "of one picture: read it again on so many cores of a card, and on one of them")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--cores-arch", arguments.cores_arch, "of --cores: the architecture with the card")
       ->capture_default_str();
   app.add_option("--frame", folder.frame, "of a folder: what the detector sees, WIDTHxHEIGHT")
       ->capture_default_str();
@@ -144,7 +207,12 @@ int main(int argc, char** argv) {
   // Of one picture they would have no effect.
   const auto folder_options = {"--kernels", "--pace",  "--http", "--trace",       "--frame",
                                "--tune",    "--plain", "--json", "--no-direction"};
-  if (std::filesystem::is_directory(arguments.picture, error)) {
+  const bool of_folder = std::filesystem::is_directory(arguments.picture, error);
+  if (of_folder && app.count("--cores") > 0) {
+    status = tessera::Error{tessera::ErrorCode::kInvalidArgument,
+                            "--cores is for one picture, and '" + arguments.picture +
+                                "' is a folder: leave it out, or name a picture"};
+  } else if (of_folder) {
     folder.folder = arguments.picture;
     folder.models = arguments.models;
     status = ocr::run_folder(folder);

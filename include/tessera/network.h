@@ -68,8 +68,11 @@ struct LoadOptions {
   double region_share = 1;
   ProgressCallback progress = {};
   // Of load_bytes: where the files lie that a model or a firmware text names, and may not lead out
-  // of. Empty: it may name none.
+  // of, and a program's weights. Empty: it may name none.
   std::string folder = {};
+  // Of a program whose weights are elsewhere: the package or program that has them. Empty: where the program
+  // says, which is a path from its folder (of load_bytes: from `folder`).
+  std::string weights_file = {};
 };
 
 // Internal; see src/network/network.h.

@@ -51,6 +51,26 @@ struct TimelineEvent {
   std::int64_t blocked_message = 0;
 };
 
+// How a layer was shared out among several cores, and what moved for it (docs/card.md). Bytes are data,
+// without the headers of frames.
+struct LayerSplit {
+  // "rows", "columns", "channels", "images"; "copies" and "parts" of a copy or transposition; "one core",
+  // "host", "nothing" (a view of another layer's results); empty: the run was on one core.
+  std::string way;
+  int cores = 0;       // that had a part in it
+  std::string reason;  // why one core had all of it; else empty
+  std::vector<std::string>
+      before;  // ways of the layers that it reads, each once; "input": the run's
+  // What came to the cores of the results before: "own part", "edges", "from one core", "gather" (to one
+  // core), "full forward", "full forward, full broadcast"; empty: nothing but inputs.
+  std::string movement;
+  std::string weights;  // "full broadcast", "own part", or empty: none
+  std::int64_t dram_bytes_read = 0, dram_bytes_written = 0;  // of all memories
+  std::int64_t merged_bytes = 0;  // that were not read because another core's read was for them
+  std::int64_t ring_bytes = 0;    // of all links: what goes over two counts twice
+  std::int64_t network_bytes = 0;
+};
+
 // What one layer (a node of the typed graph) cost on the processor.
 struct LayerUse {
   std::string name, kind;
@@ -59,6 +79,12 @@ struct LayerUse {
   std::int64_t begin = 0, end = 0;               // first step begins, last step ends (cycles)
   std::int64_t neural = 0, planar = 0, dma = 0;  // busy cycles
   std::int64_t blocked_dependency = 0, blocked_memory = 0, blocked_ports = 0;
+  LayerSplit split = {};  // of several cores
+};
+
+// Where a core is, of several: its card, and its group and number among those of all cards.
+struct CorePlace {
+  int card = 0, group = 0, number = 0;
 };
 
 // What one run gave. By the model of processor and host it lasts cycles + host_cycles +
@@ -73,6 +99,8 @@ struct RunResult {
   std::vector<EngineUse> engines;       // sim only
   std::vector<LayerUse> layers;         // sim only
   std::vector<TimelineEvent> timeline;  // sim with trace
+  std::vector<CorePlace> cores;         // of a run on several cores: of each
+  int images = 1;                       // that it made at once (SessionOptions::cores_per_image)
   std::uint32_t status_flags = 0;       // sticky: 1 NaN, 2 infinity, 4 accumulator range
 };
 

@@ -62,6 +62,10 @@ struct DeviceOptions {
   // their priority. 1 to 16, and at most task_manager.queues of the architecture; a network that
   // needs more than its share is refused when it is loaded (LoadOptions::region_share).
   int virtual_functions = 1;
+  // sim: cores of a card, or of several, that run each task together, as in SessionOptions. With more than
+  // one: no virtual functions, no values at a pace (timing_only), and no tasks of single layers.
+  int cores = 1, cards = 1;
+  CoreSplit split = CoreSplit::kAuto;
   // sim that computes values: exceptions of values that end a task with an error which names them
   // (traps.h). The device goes on with the tasks behind it.
   std::uint8_t traps = 0;

@@ -38,6 +38,9 @@ struct SessionOptions {
   int cores = 1;
   int cards = 1;
   CoreSplit split = CoreSplit::kAuto;
+  // sim: != 0: teams of so many of the cores, each with an image of its own; it divides `cores`. A run then
+  // takes the inputs of all images, those of the first one first, and gives their outputs likewise.
+  int cores_per_image = 0;
   std::uint8_t traps = 0;  // sim: exceptions of values that end a run with an error (traps.h)
   ProgressCallback progress = {};
 };

@@ -188,6 +188,8 @@ typedef struct tessera_load_options {
                          firmware text names; NULL: it may name none */
   double region_share; /* of state buffer and kernel memory that the network may use, for a core
                           that several share; 0: all of them */
+  const char* weights_file; /* of a program whose weights are elsewhere: the package or program that
+                               has them; NULL: where the program says, from its folder */
 } tessera_load_options;
 
 /* An ONNX model, a package (.tpkg), a linked program (.tprog) or a firmware text (.tasm). A program

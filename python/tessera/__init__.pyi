@@ -37,7 +37,7 @@ class Network:
                  shapes: Mapping[str, Sequence[int]] = {},
                  constants: Mapping[str, numpy.ndarray[Any, Any]] = {},
                  require_full_offload: bool = False, folder: str = "",
-                 region_share: float = 1.0) -> None: ...
+                 region_share: float = 1.0, weights_file: str = "") -> None: ...
     # name, dtype, shape
     @property
     def inputs(self) -> list[tuple[str, str, tuple[int, ...]]]: ...
@@ -54,7 +54,7 @@ def load(source: str | os.PathLike[str] | Buffer, *, arch: str = "tessera128",
          shapes: Mapping[str, Sequence[int]] = {},
          constants: Mapping[str, numpy.ndarray[Any, Any]] = {},
          require_full_offload: bool = False, folder: str = "",
-         region_share: float = 1.0) -> Network: ...
+         region_share: float = 1.0, weights_file: str = "") -> Network: ...
 
 class TaskTimes(TypedDict):  # seconds
     total: float

@@ -54,6 +54,7 @@ struct CardFeatures {
   std::int32_t needed_bytes_only = 1;  // edges go to other cards, and not whole feature maps
   std::int32_t instruction_sync = 1;   // cores meet at rows, and not at the end of layers
   std::int32_t loads_beside_arithmetic = 1;
+  std::int32_t hand_over = 1;  // what a core reads of its own stays in its state buffer
   CardSplit split = CardSplit::kAuto;
 };
 

@@ -31,7 +31,8 @@ TEST(CardConfig, EveryTableIsRead) {
       "[ring]\nbytes_per_cycle = 96\nhop_cycles = 9\n"
       "[network]\ngigabits_per_second = 200\nlatency_nanoseconds = 0\n"
       "[card_features]\nmerge = 0\nbroadcast = 0\nforward = 0\ndynamic_bandwidth = 0\n"
-      "needed_bytes_only = 0\ninstruction_sync = 0\nloads_beside_arithmetic = 0\nsplit = \"oc\"\n",
+      "needed_bytes_only = 0\ninstruction_sync = 0\nloads_beside_arithmetic = 0\nhand_over = "
+      "0\nsplit = \"oc\"\n",
       "a");
   ASSERT_TRUE(config.ok()) << config.error().to_string();
   const CardConfig& card = config->card;
@@ -55,6 +56,7 @@ TEST(CardConfig, EveryTableIsRead) {
   EXPECT_EQ(card.features.forward, 0);
   EXPECT_EQ(card.features.dynamic_bandwidth, 0);
   EXPECT_EQ(card.features.needed_bytes_only, 0);
+  EXPECT_EQ(card.features.hand_over, 0);
   EXPECT_EQ(card.features.instruction_sync, 0);
   EXPECT_EQ(card.features.loads_beside_arithmetic, 0);
   EXPECT_EQ(card.features.split, CardSplit::kChannels);

@@ -437,6 +437,10 @@ constexpr std::array kKeys = {
     ConfigKey{"card_features", "loads_beside_arithmetic",
               feature<&Features::loads_beside_arithmetic>, 0, 1,
               "1: loads go on beside arithmetic; 0: a layer's arithmetic waits for its loads"},
+    ConfigKey{
+        "card_features", "hand_over", feature<&Features::hand_over>, 0, 1,
+        "1: what a core reads of its own results stays in its state buffer, if it has room; 0: "
+        "everything goes through memory"},
     ConfigKey{"card_features", "split",
               MemberAccess<CardSplit>(of_card<&CardConfig::features, &Features::split>), 0, 0,
               "how layers are shared out among cores: as the linker chooses for each, or all by "

@@ -43,6 +43,7 @@ Result<LoadOptions> load_options(const tessera_load_options* options) {
   if (given.arch != nullptr) load.arch = given.arch;
   load.require_full_offload = given.require_full_offload;
   load.folder = text_of(given.folder);
+  load.weights_file = text_of(given.weights_file);
   if (given.region_share != 0) load.region_share = given.region_share;
   TESSERA_TRY(load.shapes, shapes_of(given.shapes, given.shape_count));
   TESSERA_TRY(load.constants, constants_of(given.constants, given.constant_count));

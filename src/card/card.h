@@ -20,14 +20,6 @@
 
 namespace tessera::card {
 
-struct CardStatistics {
-  Cycles cycles = 0;                 // of the segment, until its last core has ended
-  std::vector<RunStatistics> cores;  // `cycles` of each: until it had ended; no row of the memory
-  // What they have in common: channels, units, ring links, network ports.
-  std::vector<EngineStatistics> shared;
-  std::int64_t row_misses = 0;
-};
-
 // Real bytes: a place in DRAM has one value for all, whichever memory holds it; state buffer and kernel
 // memory are each core's. Regions lie at the same addresses in every memory, so all together they take
 // no more than one has (dram.bytes). One thread at a time.
@@ -56,6 +48,7 @@ class Card {
  private:
   struct State;
   explicit Card(std::unique_ptr<State> state);
+  Status check_loaded() const;
   const std::unique_ptr<State> state_;
 };
 

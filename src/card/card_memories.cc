@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
 
 namespace tessera::card {
 namespace {
@@ -26,6 +29,7 @@ engines::UnitSizes units_of(const ChipConfig& chip, const CardPlacement& placeme
   sizes.merge = card.features.merge != 0;
   sizes.broadcast = card.features.broadcast != 0;
   sizes.forward = card.features.forward != 0;
+  sizes.needed_bytes_only = card.features.needed_bytes_only != 0;
   sizes.bandwidth.slice_cycles = card.bandwidth.slice_cycles;
   sizes.bandwidth.dynamic = card.features.dynamic_bandwidth != 0;
   const int cores = placement.cards * card.cores();
@@ -49,13 +53,14 @@ ChipConfig channel_of(ChipConfig chip, const CardPlacement& placement) {
 }  // namespace
 
 CardMemories::CardMemories(const ChipConfig& chip, const CardPlacement& placement,
-                           const std::vector<std::vector<engines::DramPort*>>& ports)
+                           const std::vector<std::vector<engines::DramPort*>>& ports, Use use)
     : chip_(chip), placement_(placement), units_(units_of(chip, placement)) {
   const CardConfig& card = chip.card;
   ring_ = {.groups = card.groups,
            .bytes_per_cycle = card.ring.bytes_per_cycle,
            .hop_cycles = card.ring.hop_cycles,
-           .frame = units_.frame};
+           .frame = units_.frame,
+           .lanes = use == Use::kTenants ? card.cores() : 1};
   network_ = {.cards = placement.cards,
               .cycles_of_byte = engines::NetworkSizes::cycles_at(chip.clock_hertz,
                                                                  card.network.gigabits_per_second),
@@ -70,7 +75,9 @@ CardMemories::CardMemories(const ChipConfig& chip, const CardPlacement& placemen
     group_of_core_.push_back(placement.core[core] / card.cores_per_group);
     for (engines::DramPort* port : ports[core]) {
       by_group[static_cast<std::size_t>(group_of_core_.back())].push_back(
-          {.port = port, .core = placement.core[core] % card.cores_per_group, .places = &places_});
+          {.port = port,
+           .core = placement.core[core] % card.cores_per_group,
+           .places = use == Use::kOneProgram ? &places_ : nullptr});
       outstanding += port->completions.capacity();
     }
   }
@@ -83,19 +90,54 @@ CardMemories::CardMemories(const ChipConfig& chip, const CardPlacement& placemen
   memory_ = std::make_unique<engines::CardMemory>(units_, ring_, network_, by_group, memories);
 }
 
-std::string CardMemories::fault() const {
-  const auto fault = memory_->fault();
-  return fault ? fault->message() : "";
+std::unique_ptr<CardMemories> CardMemories::shared(
+    const ChipConfig& chip, const std::vector<std::vector<engines::DramPort*>>& ports) {
+  std::vector<int> all(ports.size());
+  std::iota(all.begin(), all.end(), 0);
+  const auto placement = place_on(chip, 1, std::move(all));
+  TESSERA_CHECK(placement.ok(), "{}", placement.error().message);
+  return std::unique_ptr<CardMemories>(new CardMemories(chip, *placement, ports, Use::kTenants));
 }
 
-Cycles CardMemories::news_cycles(std::size_t from, std::size_t to) const {
+void CardMemories::place(const engines::CardPlaces& places, std::int64_t weight) {
+  memory_->place(places, weight,
+                 Ratio(static_cast<std::int64_t>(places.core.size()), chip_.card.cores()));
+}
+
+Status CardMemories::check_exceptions() {
+  if (!memory_->has_exceptions()) return {};
+  return Error{ErrorCode::kInvalidModel, memory_->take_exceptions().front().reason};
+}
+
+Cycles CardMemories::news_between(int a, int b) const {
   const Cycles sync = std::max<Cycles>(1, chip_.card.sync_cycles);
-  const int a = group_of_core_[from], b = group_of_core_[to];
   if (a == b) return sync;
   const Cycles packed = sync + units_.frame.pack_cycles + units_.frame.unpack_cycles;
   const int groups = chip_.card.groups;
   if (a / groups != b / groups) return packed + network_.quiet_cycles(0);
   return packed + ring_.quiet_cycles(0, ring_.hops(a % groups, b % groups));
+}
+
+std::vector<int> CardMemories::card_of_core() const {
+  std::vector<int> cards;
+  for (const int group : group_of_core_) cards.push_back(group / chip_.card.groups);
+  return cards;
+}
+
+void CardMemories::send_result(int from, std::uint32_t to, std::int64_t bytes, std::uint32_t number,
+                               Cycles now) {
+  for (int card = 0; card < placement_.cards; ++card) {
+    if ((to >> card & 1) != 0) memory_->send_result(from, card, bytes, number, now);
+  }
+}
+
+std::vector<engines::NetworkStations::ResultDelivery> CardMemories::take_results() {
+  auto results = memory_->network()->take_results();
+  for (auto& result : results) {
+    result.at += units_.frame.pack_cycles + units_.frame.unpack_cycles +
+                 std::max<Cycles>(1, chip_.card.sync_cycles);
+  }
+  return results;
 }
 
 void CardMemories::add_channels(Cycles end, std::vector<EngineStatistics>& rows) {

@@ -19,20 +19,44 @@ class CardMemories {
  public:
   // The ports of each of the placement's cores, which outlive this.
   CardMemories(const ChipConfig& chip, const CardPlacement& placement,
-               const std::vector<std::vector<engines::DramPort*>>& ports);
+               const std::vector<std::vector<engines::DramPort*>>& ports)
+      : CardMemories(chip, placement, ports, Use::kOneProgram) {}
+  // Of a card that tenants share: the ports of all its cores, of which none has a program yet.
+  static std::unique_ptr<CardMemories> shared(
+      const ChipConfig& chip, const std::vector<std::vector<engines::DramPort*>>& ports);
 
   void reset() { memory_->reset(); }
   // A core has asked for something in the cycle before `now`.
   void wake(std::size_t core, Cycles now) { memory_->wake(group_of_core_[core], now); }
   Cycles next() const { return memory_->next(); }
   void step(Cycles now) { memory_->step(now); }
-  // Members of a share that do not agree, or "".
-  std::string fault() const;
+  // The tenants of a shared card, as engines::CardMemory's. A tenant has of each link of the ring what it
+  // has of the card's cores.
+  void place(const engines::CardPlaces& places, std::int64_t weight);
+  engines::CardMemory& of_tenants() { return *memory_; }
+
+  // A request that the program may not make, or members of a share that do not agree.
+  Status check_exceptions();
   std::string describe() const { return memory_->describe(); }
 
   // How long news of a finished step takes from one core to another: a counter in the group, a header
   // around the ring, a header over the network.
-  Cycles news_cycles(std::size_t from, std::size_t to) const;
+  Cycles news_cycles(std::size_t from, std::size_t to) const {
+    return news_between(group_of_core_[from], group_of_core_[to]);
+  }
+  // From one group to another.
+  Cycles news_between(int from, int to) const;
+
+  // Whole results between cards (isa/whole_results.h).
+  bool exchanges_results() const {
+    return placement_.cards > 1 && chip_.card.features.needed_bytes_only == 0;
+  }
+  std::vector<int> card_of_core() const;
+  // Sends it as one message to each card of `to`, `number` names it.
+  void send_result(int from, std::uint32_t to, std::int64_t bytes, std::uint32_t number,
+                   Cycles now);
+  // Those that arrive at a time that is known since the last call; `at`: cores of the card know it then.
+  std::vector<engines::NetworkStations::ResultDelivery> take_results();
 
   // Rows for what the cores have in common, at the end of a run of `end` cycles: channels, units, ring
   // links and network ports. Those of groups and cards in which no core runs are left out.
@@ -40,6 +64,9 @@ class CardMemories {
   std::int64_t row_misses();
 
  private:
+  enum class Use { kOneProgram, kTenants };
+  CardMemories(const ChipConfig& chip, const CardPlacement& placement,
+               const std::vector<std::vector<engines::DramPort*>>& ports, Use use);
   void add_channels(Cycles end, std::vector<EngineStatistics>& rows);
   void add_wires(Cycles end, std::vector<EngineStatistics>& rows);
 

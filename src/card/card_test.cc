@@ -243,6 +243,43 @@ TEST(Card, WhatLiesOnAnotherCardComesOverTheNetwork) {
             run(card_of(2), chain_of_two(chip)).statistics.cycles + 2 * latency);
 }
 
+TEST(Card, WithoutNeededBytesOnlyAWholeResultGoesToTheCardsThatReadIt) {
+  ChipConfig chip = card_of(1);
+  chip.card.features.needed_bytes_only = 0;
+  CardProgram program = chain_over_groups(chip);
+  for (isa::TaskDescriptor& task : program.cores[1].tasks) task.layer = 1;
+  program.cores[1].stream.clear();
+  program.cores[1].stream_offsets.clear();
+  isa::encode_stream(program.cores[1]);
+  const auto placement = spread_cores(chip, 3, 3);
+  ASSERT_TRUE(placement.ok());
+  ProgramBuilder builder(chip);  // reads nothing of them
+  add_stage(builder, chip, kInput, {BaseIndex::kWorkspace, kBytes});
+  program.cores.push_back(builder.finish(kBytes, kBytes, 2 * kBytes));
+  program.cores[0].workspace_bytes = program.cores[1].workspace_bytes = 2 * kBytes;
+  program.memory_of_core = {0, 1, 2};
+  const Outcome outcome = run(chip, program, {}, *placement);
+  EXPECT_EQ(outcome.output, relu_of(input()));
+  // One message with all bytes, and no request.
+  const FrameBytes wire{chip};
+  EXPECT_EQ(row_of(outcome.statistics, "network_out 0").wire_bytes, wire.of(kBytes));
+  EXPECT_EQ(row_of(outcome.statistics, "network_in 1").wire_bytes, wire.of(kBytes));
+  for (const char* quiet : {"network_out 1", "network_in 2", "network_out 2", "network_in 0"}) {
+    EXPECT_EQ(row_of(outcome.statistics, quiet).wire_bytes, 0) << quiet;
+  }
+  // The second core begins when it is there: seen a cycle after the last store's end, bytes at the port's
+  // speed, latency, a frame packed and unpacked, and the counter.
+  const CardConfig& card = chip.card;
+  const Cycles latency =
+      Ratio(chip.clock_hertz, 1'000'000'000).ceil_of(card.network.latency_nanoseconds);
+  const Ratio of_byte(chip.clock_hertz,
+                      std::int64_t{card.network.gigabits_per_second} * 125'000'000);
+  EXPECT_EQ(outcome.statistics.cores[1].tasks[0].first_step_begin,
+            outcome.statistics.cores[0].tasks[2].end + 1 + of_byte.ceil_of(wire.of(kBytes)) +
+                latency + card.load_save.pack_cycles + card.load_save.unpack_cycles +
+                card.sync_cycles);
+}
+
 // Both cores take the same input, each to a place of its own.
 CardProgram two_readers(const ChipConfig& chip, isa::LoadShare share) {
   CardProgram program;

@@ -11,8 +11,7 @@ Status Core::load(const isa::Program& program, std::span<const std::byte> weight
   state_->programs.clear();
   state_->written.clear();
   state_->boxes.dram.clear();
-  state_->boxes.descriptors.clear();
-  for (auto& math : state_->boxes.products) math->forget();
+  state_->forget_descriptors();
   auto added = state_->place(program, weights);
   if (!added.ok()) return added.error();
   return {};
@@ -32,9 +31,7 @@ void Core::remove(std::size_t network) {
   TESSERA_CHECK(network < state_->programs.size(), "network {}", network);
   state_->boxes.dram.remove(network);
   state_->programs[network] = nullptr;
-  // They know tasks by the network's number.
-  state_->boxes.descriptors.clear();
-  for (auto& math : state_->boxes.products) math->forget();
+  state_->forget_descriptors();
   for (int base = 0; base < isa::kBaseIndexCount; ++base) {
     state_->written.forget(
         engines::dram_key(static_cast<std::uint32_t>(network), static_cast<isa::BaseIndex>(base)));
@@ -100,7 +97,7 @@ Result<std::size_t> Core::add(const isa::Program& program) { return state_->plac
 
 Result<std::size_t> Core::add(const isa::Program& program, std::span<const std::byte> weights,
                               const DramPlace& place) {
-  return state_->place(program, weights, engines::DramRange{place.first, place.bytes});
+  return state_->place(program, weights, engines::DramPart{{place.first, place.bytes}});
 }
 
 Status Core::write(isa::DramAddress address, std::span<const std::byte> bytes) {

@@ -29,16 +29,22 @@ TaskTiming to_timing(const engines::EngineTaskTimes& times) {
 
 Result<std::size_t> CoreState::place(const isa::Program& program,
                                      std::span<const std::byte> weights,
-                                     std::optional<engines::DramRange> within) {
+                                     std::optional<engines::DramPart> within) {
   TESSERA_RETURN_IF_ERROR(check_fingerprint(program));
   TESSERA_TRY(const std::size_t network, boxes.dram.add(program, weights, within));
   return keep(network, program);
 }
 
-Result<std::size_t> CoreState::place_share(const isa::Program& program, std::size_t of) {
+Result<std::size_t> CoreState::place_share(const isa::Program& program, std::size_t of,
+                                           std::optional<engines::DramPart> within) {
   TESSERA_RETURN_IF_ERROR(check_fingerprint(program));
-  TESSERA_TRY(const std::size_t network, boxes.dram.add_core(of, program));
+  TESSERA_TRY(const std::size_t network, boxes.dram.add_core(of, program, within));
   return keep(network, program);
+}
+
+void CoreState::forget_descriptors() {
+  boxes.descriptors.clear();
+  for (auto& math : boxes.products) math->forget();
 }
 
 std::size_t CoreState::keep(std::size_t network, const isa::Program& program) {
@@ -258,10 +264,11 @@ Status CoreState::begin(std::span<const NetworkRun> runs, const CoreOptions& opt
   return {};
 }
 
-void CoreState::start_clock() {
-  boxes.wakes.wake(Box::kTaskManager, 0);
-  end = 0;
-  for (std::size_t n = 0; n < networks.size(); ++n) end_segments(n, -1);  // those without a task
+void CoreState::start_clock(Cycles at) {
+  boxes.wakes.wake(Box::kTaskManager, at);
+  end = at;
+  for (std::size_t n = 0; n < networks.size(); ++n)
+    end_segments(n, at - 1);  // those without a task
 }
 
 bool CoreState::done() const {

@@ -31,19 +31,22 @@ struct CoreState {
       : chip(of), boxes(chip, shared) {}
 
   Result<std::size_t> place(const isa::Program& program, std::span<const std::byte> weights,
-                            std::optional<engines::DramRange> within = {});
+                            std::optional<engines::DramPart> within = {});
   // The same for a core that works on network `of` of the shared DRAM, which another one has placed.
-  Result<std::size_t> place_share(const isa::Program& program, std::size_t of);
+  Result<std::size_t> place_share(const isa::Program& program, std::size_t of,
+                                  std::optional<engines::DramPart> within = {});
   Status check_fingerprint(const isa::Program& program) const;
   // The program is that of a network in DRAM from now on.
   std::size_t keep(std::size_t network, const isa::Program& program);
+  // Tasks are known by the number of their network, which stands for another program now.
+  void forget_descriptors();
   Status check_access(std::size_t network, isa::DramAddress address, std::size_t bytes) const;
   Status begin(std::span<const NetworkRun> runs, const CoreOptions& options,
                const OnCard& on_card = {});
   Status run_clock(const CoreOptions& options);
   // The clock's parts: before the first cycle; whether no more is to come; a cycle, in which as
   // Boxes::step_due() a shared channel is due or not; behind the last one.
-  void start_clock();
+  void start_clock(Cycles at = 0);
   bool done() const;
   bool step_cycle(Cycles now, StepOrder* order);
   void end_clock();

@@ -701,7 +701,7 @@ isa::Program sparse_product(const ChipConfig& chip, std::uint32_t offset, bool c
   const TaskId product =
       builder.product(moving, sums, 0, 1, {after_all(load, 1), after_all(kernel, 1)});
   builder.store(sums, kOutput, 1, {after_all(product, 1)});
-  std::vector<std::byte> image = builder.finish(32, 256).weights;
+  std::vector<std::byte> image = builder.finish(32, 256).weights.copy();
   if (!compressed) return builder.finish(32, 256);
   auto& task = std::get<isa::KernelTask>(builder.task(kernel).config);
   const KernelRows rows{image.data(), task.bytes_per_partition, task.partitions,
@@ -741,7 +741,9 @@ TEST(CompressedKernel, AMalformedStreamStopsItsOwnNetwork) {
   const ChipConfig chip = small_chip();
   const isa::Program good = sparse_product(chip, 0, true);
   isa::Program bad = sparse_product(chip, 1024, true);
-  bad.weights[0] = std::byte{0xFF};  // eight weights where two are stored
+  std::vector<std::byte> changed = bad.weights.copy();
+  changed[0] = std::byte{0xFF};  // eight weights where two are stored
+  bad.weights = std::move(changed);
   const auto core = make_core(chip);
   ASSERT_TRUE(core->add(bad).ok());
   ASSERT_TRUE(core->add(good).ok());

@@ -81,6 +81,14 @@ struct RunStatistics {
   std::uint32_t status_flags = 0;  // sticky: bit 0 NaN, 1 infinity, 2 accumulator range (arith)
 };
 
+struct CardStatistics {
+  Cycles cycles = 0;                 // of the segment, until its last core has ended
+  std::vector<RunStatistics> cores;  // `cycles` of each: until it had ended; no row of the memory
+  // What they have in common: channels, units, ring links, network ports.
+  std::vector<EngineStatistics> shared;
+  std::int64_t row_misses = 0;
+};
+
 // Takes the host's steps behind a segment, and says how many cycles of the core they last. It may
 // read and write the network's DRAM; an error stops the network.
 using HostSteps = std::function<Result<Cycles>(std::size_t segment)>;

@@ -8,12 +8,10 @@
 
 #include "arch/architecture_file.h"
 #include "base/check.h"
-#include "compile/emit.h"
 #include "compile/engine_choice.h"
 #include "compile/plain_order.h"
-#include "compile/prepare.h"
+#include "compile/share_draft.h"
 #include "compile/share_memories.h"
-#include "compile/share_plan.h"
 #include "isa/dependencies.h"
 #include "isa/encoding.h"
 #include "isa/remote_dependencies.h"
@@ -51,26 +49,21 @@ Traffic traffic_of(const TaskDescriptor& task) {
 
 class ShareCompiler {
  public:
-  ShareCompiler(std::shared_ptr<const Graph> graph, const ChipConfig& chip,
-                const CompileOptions& options, const ShareChoice& choice)
-      : graph_(std::move(graph)), chip_(chip), options_(options), choice_(choice) {}
+  ShareCompiler(std::shared_ptr<const Graph> graph, const ShareSetting& setting, ShareDraft draft)
+      : graph_(std::move(graph)),
+        chip_(setting.chip),
+        choice_(setting.choice),
+        draft_(std::move(draft)),
+        prepared_(draft_.prepared),
+        work_(draft_.work) {}
 
-  Result<SharedProgram> run() {
-    TESSERA_TRY(prepared_, prepare(*graph_, chip_, options_, choice_));
-    cut_movement(prepared_.storages, choice_.cores, prepared_.layers);
-    const PlanInputs inputs{*graph_, chip_, options_, prepared_.storages, prepared_.layers};
-    TESSERA_TRY(const std::int64_t workspace, place_apart(inputs, prepared_.addresses));
-    TESSERA_TRY(work_, share_layers(inputs, choice_));
+  SharedProgram run() {
     result_.card.cores.resize(static_cast<std::size_t>(choice_.cores));
     result_.card.memory_of_core = choice_.memory_of_core;
-    std::vector<EmittedTasks> emitted;
-    for (std::size_t core = 0; core < result_.card.cores.size(); ++core) {
-      TESSERA_TRY(const Plan plan, plan_core(inputs, work_, core));
-      emitted.push_back(emit_tasks(inputs, plan, prepared_.addresses));
-    }
-    place_in_memories(prepared_.storages, prepared_.addresses, choice_.memory_of_core, emitted);
-    for (std::size_t core = 0; core < emitted.size(); ++core) {
-      add_core(std::move(emitted[core]), result_.card.cores[core]);
+    place_in_memories(prepared_.storages, prepared_.addresses, choice_.memory_of_core,
+                      draft_.emitted);
+    for (std::size_t core = 0; core < draft_.emitted.size(); ++core) {
+      add_core(std::move(draft_.emitted[core]), result_.card.cores[core]);
     }
     result_.remote_dependencies = isa::derive_remote_dependencies(order(), tasks_);
     if (choice_.meet_after_layers) meet_after_layers(tasks_);
@@ -78,8 +71,8 @@ class ShareCompiler {
     if (choice_.share_loads && choice_.cores > 1) {
       result_.load_shares = share_loads(choice_.memory_of_core, tasks_);
     }
-    finish_programs(workspace);
-    add_layers();
+    finish_programs(draft_.workspace_bytes);
+    add_layers(draft_.held);
     return std::move(result_);
   }
 
@@ -159,13 +152,16 @@ class ShareCompiler {
     }
   }
 
-  void add_layers() {
+  void add_layers(const HeldStorages& held) {
     for (std::size_t i = 0; i < work_.size(); ++i) {
       LayerShare share;
       share.name = prepared_.layers[i].name;
       share.node = prepared_.layers[i].node;
       share.way = work_[i].way;
       share.reason = std::move(work_[i].reason);
+      const bool makes = work_[i].way != ShareWay::kHost && work_[i].way != ShareWay::kNone;
+      const StorageIndex output = prepared_.layers[i].output.storage;
+      share.stays = makes && output >= 0 && held[output].active;
       result_.layers.push_back(std::move(share));
     }
     for (const isa::Program& program : result_.card.cores) {
@@ -183,10 +179,10 @@ class ShareCompiler {
 
   const std::shared_ptr<const Graph> graph_;
   const ChipConfig& chip_;
-  const CompileOptions& options_;
   const ShareChoice& choice_;
-  Prepared prepared_;
-  Table<LayerIndex, LayerWork> work_;
+  ShareDraft draft_;
+  Prepared& prepared_;
+  Table<LayerIndex, LayerWork>& work_;
   std::vector<CoreTasks> tasks_;  // of each core
   SharedProgram result_;
 };
@@ -201,21 +197,15 @@ Result<SharedProgram> compile_shares(const std::shared_ptr<const Graph>& graph,
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("a program for {} cores, allowed 1 to {}", choice.cores, kCoresMax)};
   }
-  CompileOptions apart = options;
-  apart.resident = apart.cascades = false;
-  TESSERA_TRY(const ChipConfig usable, bounded_chip(chip, apart));
-  auto program = ShareCompiler(graph, usable, apart, choice).run();
-  if (!program.ok() && program.error().code == ErrorCode::kDoesNotFit && apart.choose_views) {
-    // The cheapest views may have longer rows than a small buffer holds.
-    apart.choose_views = false;
-    program = ShareCompiler(graph, usable, apart, choice).run();
-  }
-  if (!program.ok()) {
-    return program.error().with_context(
+  TESSERA_TRY(ShareSetting setting, share_setting(chip, options, choice));
+  auto draft = draft_in_any_views(*graph, setting);
+  if (!draft.ok()) {
+    return draft.error().with_context(
         fmt::format("compiling '{}' for {} cores", graph->name, choice.cores));
   }
+  SharedProgram program = ShareCompiler(graph, setting, std::move(*draft)).run();
   // They run on whole cores.
-  for (isa::Program& core : program->card.cores) core.chip_fingerprint = fingerprint(chip);
+  for (isa::Program& core : program.card.cores) core.chip_fingerprint = fingerprint(chip);
   return program;
 }
 

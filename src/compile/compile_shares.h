@@ -31,6 +31,7 @@ struct LayerShare {
   std::string reason;           // why it was not cut; empty if it was
   std::int64_t bytes_read = 0;  // of DRAM, by all cores together: useful bytes
   std::int64_t bytes_written = 0;
+  bool stays = false;  // its results, in the state buffers of the cores that read them
 };
 
 struct SharedProgram {
@@ -40,8 +41,7 @@ struct SharedProgram {
   std::int64_t load_shares = 0;  // loads that several cores have in common, each counted once
 };
 
-// For 1 to kCoresMax cores. Tensors stay in no state buffer from layer to layer, whatever `options`
-// says of that. An error names the layer, what was found, what is allowed and the way out.
+// For 1 to kCoresMax cores. There are no cascades, whatever `options` says of that. An error names the layer, what was found, what is allowed and the way out.
 Result<SharedProgram> compile_shares(const std::shared_ptr<const graph::Graph>& graph,
                                      const ChipConfig& chip, const CompileOptions& options,
                                      const ShareChoice& choice);

@@ -35,10 +35,12 @@ StorageView without_broadcast(StorageView view) {
 
 class Emitter {
  public:
-  Emitter(const PlanInputs& inputs, const Plan& plan, const Addresses& addresses)
+  Emitter(const PlanInputs& inputs, const Plan& plan, const Addresses& addresses,
+          const DramOrders& orders)
       : inputs_(inputs),
         plan_(plan),
         addresses_(addresses),
+        orders_(orders),
         kernel_memory_(inputs.chip.neural.kernel_bytes_per_partition) {
     const auto set = [](std::size_t count, auto& first, auto& last) {
       first.assign(count, -1);
@@ -87,6 +89,7 @@ class Emitter {
     }
     for (const PieceMove& move : piece.moves) emit_move(piece, move);
     if (layer.kind == LayerKind::kCopy || layer.kind == LayerKind::kHost) return;
+    if (piece.inputs.empty()) return;  // loads alone
     for (const PieceOperand& input : piece.inputs) {
       if (input.transfer) emit_load(piece, input);
     }
@@ -98,7 +101,8 @@ class Emitter {
     } else {
       emit_planar(piece, layer);
     }
-    if (piece.output.transfer) emit_store(piece);
+    if (piece.output.transfer) emit_store(piece, piece.output.view);
+    for (const StorageView& edge : piece.edges) emit_store(piece, edge);
   }
 
   isa::PieceHint hint_of(const Piece& piece) const {
@@ -190,9 +194,10 @@ class Emitter {
     task.buffer = mapped.surface;
     task.channel_first = static_cast<std::uint32_t>(mapped.channel_first);
     task.channel_count = static_cast<std::uint32_t>(view.channels());
-    for (std::size_t i = 0; i < 4; ++i) task.dram.strides[i] = view.strides[i] * element;
+    const StorageView in_dram = orders_.in_dram(view);
+    for (std::size_t i = 0; i < 4; ++i) task.dram.strides[i] = in_dram.strides[i] * element;
     task.dram.address = addresses_[view.storage];
-    task.dram.address.offset += static_cast<std::uint64_t>(view.offset * element);
+    task.dram.address.offset += static_cast<std::uint64_t>(in_dram.offset * element);
     touch_home(view.storage);
     return task;
   }
@@ -210,8 +215,7 @@ class Emitter {
     add(piece, EngineKind::kLoad, bands_of(move.to), task);
   }
 
-  void emit_store(const Piece& piece) {
-    const StorageView& view = piece.output.view;
+  void emit_store(const Piece& piece, const StorageView& view) {
     const TransferTask task = transfer(view, surface(piece.output, view));
     add(piece, EngineKind::kStore, bands_of(view), task);
   }
@@ -367,14 +371,16 @@ class Emitter {
   const PlanInputs& inputs_;
   const Plan& plan_;
   const Addresses& addresses_;
+  const DramOrders& orders_;
   KernelMemory kernel_memory_;
   EmittedTasks result_;
 };
 
 }  // namespace
 
-EmittedTasks emit_tasks(const PlanInputs& inputs, const Plan& plan, const Addresses& addresses) {
-  return Emitter(inputs, plan, addresses).run();
+EmittedTasks emit_tasks(const PlanInputs& inputs, const Plan& plan, const Addresses& addresses,
+                        const DramOrders& orders) {
+  return Emitter(inputs, plan, addresses, orders).run();
 }
 
 }  // namespace tessera::compile

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "compile/dram_order.h"
 #include "compile/plan.h"
 #include "isa/program.h"
 
@@ -18,7 +19,8 @@ struct EmittedTasks {
   Table<BlockIndex, std::int64_t> home_first, home_last;    // and each home
 };
 
-// `addresses` says where each storage begins in DRAM.
-EmittedTasks emit_tasks(const PlanInputs& inputs, const Plan& plan, const Addresses& addresses);
+// `addresses` says where each storage begins in DRAM, `orders` how its elements lie there.
+EmittedTasks emit_tasks(const PlanInputs& inputs, const Plan& plan, const Addresses& addresses,
+                        const DramOrders& orders = {});
 
 }  // namespace tessera::compile

@@ -134,6 +134,16 @@ void PieceList::add_layer(std::vector<Piece> pieces, const LayerOperands& operan
   for (Piece& piece : pieces) add_piece(std::move(piece), operands);
 }
 
+void PieceList::add_loads(LayerIndex layer, const std::vector<StorageView>& views) {
+  if (views.empty()) return;
+  Piece piece;
+  piece.layer = layer;
+  for (const StorageView& view : views) {
+    piece.moves.push_back({view, view, resident_block(view.storage)});
+  }
+  plan_.pieces.push_back(std::move(piece));
+}
+
 Piece PieceList::cascade_piece(const Cascade& cascade, const CascadeStep& step, RowRange rows,
                                const Table<RingIndex, BlockIndex>& ring_blocks) {
   const CascadeMember& member = cascade.members[step.member];

@@ -23,6 +23,8 @@ class PieceList {
 
   // The pieces of a layer, in order.
   void add_layer(std::vector<Piece> pieces, const LayerOperands& operands);
+  // Loads into the resident block of the storage that the views are of, before `layer`.
+  void add_loads(LayerIndex layer, const std::vector<StorageView>& views);
   // The pieces of a cascade's layers, slot by slot.
   void add_cascade(const Cascade& cascade);
   // A Move, or a host step: its copies in DRAM.

@@ -57,6 +57,8 @@ struct Piece {
   std::int32_t slice = -1;  // of a neural layer
   std::vector<PieceOperand> inputs;
   PieceOperand output;
+  std::vector<StorageView>
+      edges;  // parts of the output that are stored, where it is not as a whole
   PiecePart part;
 };
 

@@ -10,80 +10,15 @@ bool on_processor(const PlannedLayer& layer) {
          layer.kind == LayerKind::kTranspose;
 }
 
-// All uses of one storage.
-struct Uses {
-  std::vector<std::int32_t> writers;                          // processor layers
-  std::vector<std::pair<std::int32_t, std::size_t>> readers;  // processor layers and their input
-  std::vector<std::pair<std::int32_t, const PlannedCopy*>> copies;  // layers that copy into it
-  bool filled = false;            // a fill or a host step writes it
-  bool read_in_dram = false;      // a copy or a host step reads it
-  std::int32_t last_writer = -1;  // of all layers
-};
-
-Table<StorageIndex, Uses> find_uses(const PlanInputs& inputs) {
-  Table<StorageIndex, Uses> uses(inputs.storages.storages.size());
-  const auto at = [&](StorageIndex index) -> Uses& { return uses[index]; };
-  for (std::size_t i = 0; i < inputs.layers.size(); ++i) {
-    const PlannedLayer& layer = inputs.layers[i];
-    const auto index = static_cast<std::int32_t>(i);
-    if (layer.kind == LayerKind::kHost) {
-      const graph::Node& node = inputs.graph.nodes[layer.node];
-      for (const graph::TensorId id : node.outputs) {
-        at(inputs.storages.places[id].storage).filled = true;
-        at(inputs.storages.places[id].storage).last_writer = index;
-      }
-      for (const graph::TensorId id : node.inputs) {
-        at(inputs.storages.places[id].storage).read_in_dram = true;
-      }
-    }
-    for (const PlannedCopy& copy : layer.copies) {
-      at(copy.destination).copies.emplace_back(index, &copy);
-      at(copy.destination).last_writer = index;
-      if (copy.fill) {
-        at(copy.destination).filled = true;
-      } else {
-        at(copy.source).read_in_dram = true;
-      }
-    }
-    if (!on_processor(layer)) continue;
-    at(layer.output.storage).writers.push_back(index);
-    at(layer.output.storage).last_writer = index;
-    for (std::size_t k = 0; k < layer.inputs.size(); ++k) {
-      at(layer.inputs[k].storage).readers.emplace_back(index, k);
-    }
-  }
-  return uses;
-}
-
 std::int64_t view_elements(const StorageView& view) {
   std::int64_t count = 1;
   for (std::size_t i = 0; i < 4; ++i) count *= view.strides[i] == 0 ? 1 : view.extents[i];
   return count;
 }
 
-// Views whose layouts the storage may take: its only writer's, then those of readers that take it
-// all.
-std::vector<StorageView> layout_views(const PlanInputs& inputs, const Storage& storage,
-                                      const Uses& uses) {
-  std::vector<StorageView> views;
-  const auto add = [&](const StorageView& view) {
-    if (view.offset == 0 && view_elements(view) == storage.elements &&
-        std::find(views.begin(), views.end(), view) == views.end()) {
-      views.push_back(view);
-    }
-  };
-  if (uses.writers.size() == 1 && uses.copies.empty()) {
-    add(inputs.layers[uses.writers[0]].output);
-  }
-  for (const auto& [reader, input] : uses.readers) {
-    add(inputs.layers[reader].inputs[input]);
-  }
-  return views;
-}
-
 // Writers reach the block: layers in their views, Moves by loads.
-bool writers_fit(const PlanInputs& inputs, const Table<StorageIndex, Uses>& all, const Uses& uses,
-                 const StorageView& whole, Resident& resident) {
+bool writers_fit(const PlanInputs& inputs, const Table<StorageIndex, StorageUses>& all,
+                 const StorageUses& uses, const StorageView& whole, Resident& resident) {
   for (const std::int32_t writer : uses.writers) {
     if (fit_output(resident.layout, inputs.layers[writer]) == Fit::kNone) {
       return false;
@@ -104,7 +39,7 @@ bool writers_fit(const PlanInputs& inputs, const Table<StorageIndex, Uses>& all,
 }
 
 // Sets the layers between which the storage lives. False where host steps lie between writers.
-bool set_life(const Table<LayerIndex, std::int32_t>& segments, const Uses& uses,
+bool set_life(const Table<LayerIndex, std::int32_t>& segments, const StorageUses& uses,
               Resident& resident) {
   std::vector<std::int32_t> layers = uses.writers;
   for (const auto& [layer, copy] : uses.copies) layers.push_back(layer);
@@ -118,7 +53,7 @@ bool set_life(const Table<LayerIndex, std::int32_t>& segments, const Uses& uses,
 
 // Extends the life to the readers that take it from the buffer. False if some cannot.
 bool count_uses(const PlanInputs& inputs, const Table<LayerIndex, std::int32_t>& segments,
-                const Uses& uses, Resident& resident) {
+                const StorageUses& uses, Resident& resident) {
   const std::int32_t segment = segments[resident.first_layer];
   bool all_fit = true;
   for (const auto& [reader, input] : uses.readers) {
@@ -134,9 +69,9 @@ bool count_uses(const PlanInputs& inputs, const Table<LayerIndex, std::int32_t>&
 }
 
 Resident find_resident(const PlanInputs& inputs, const Table<LayerIndex, std::int32_t>& segments,
-                       const Table<StorageIndex, Uses>& all, std::size_t index) {
+                       const Table<StorageIndex, StorageUses>& all, std::size_t index) {
   const Storage& storage = inputs.storages.storages[index];
-  const Uses& uses = all[index];
+  const StorageUses& uses = all[index];
   Resident resident;
   const bool written =
       storage.base == isa::BaseIndex::kWorkspace || storage.base == isa::BaseIndex::kOutput;
@@ -185,6 +120,59 @@ Fit fit_parts(const BufferLayout& layout, const PlannedLayer& layer, Side side) 
 
 }  // namespace
 
+Table<StorageIndex, StorageUses> find_uses(const PlanInputs& inputs) {
+  Table<StorageIndex, StorageUses> uses(inputs.storages.storages.size());
+  const auto at = [&](StorageIndex index) -> StorageUses& { return uses[index]; };
+  for (std::size_t i = 0; i < inputs.layers.size(); ++i) {
+    const PlannedLayer& layer = inputs.layers[i];
+    const auto index = static_cast<std::int32_t>(i);
+    if (layer.kind == LayerKind::kHost) {
+      const graph::Node& node = inputs.graph.nodes[layer.node];
+      for (const graph::TensorId id : node.outputs) {
+        at(inputs.storages.places[id].storage).filled = true;
+        at(inputs.storages.places[id].storage).last_writer = index;
+      }
+      for (const graph::TensorId id : node.inputs) {
+        at(inputs.storages.places[id].storage).read_in_dram = true;
+      }
+    }
+    for (const PlannedCopy& copy : layer.copies) {
+      at(copy.destination).copies.emplace_back(index, &copy);
+      at(copy.destination).last_writer = index;
+      if (copy.fill) {
+        at(copy.destination).filled = true;
+      } else {
+        at(copy.source).read_in_dram = true;
+      }
+    }
+    if (!on_processor(layer)) continue;
+    at(layer.output.storage).writers.push_back(index);
+    at(layer.output.storage).last_writer = index;
+    for (std::size_t k = 0; k < layer.inputs.size(); ++k) {
+      at(layer.inputs[k].storage).readers.emplace_back(index, k);
+    }
+  }
+  return uses;
+}
+
+std::vector<StorageView> layout_views(const PlanInputs& inputs, const Storage& storage,
+                                      const StorageUses& uses) {
+  std::vector<StorageView> views;
+  const auto add = [&](const StorageView& view) {
+    if (view.offset == 0 && view_elements(view) == storage.elements &&
+        std::find(views.begin(), views.end(), view) == views.end()) {
+      views.push_back(view);
+    }
+  };
+  if (uses.writers.size() == 1 && uses.copies.empty()) {
+    add(inputs.layers[uses.writers[0]].output);
+  }
+  for (const auto& [reader, input] : uses.readers) {
+    add(inputs.layers[reader].inputs[input]);
+  }
+  return views;
+}
+
 Table<LayerIndex, std::int32_t> layer_segments(const Layers& layers) {
   Table<LayerIndex, std::int32_t> segments;
   std::int32_t segment = 0;
@@ -193,6 +181,13 @@ Table<LayerIndex, std::int32_t> layer_segments(const Layers& layers) {
     if (layer.kind == LayerKind::kHost) ++segment;
   }
   return segments;
+}
+
+Start start_of_inputs(const PlannedLayer& layer) {
+  return layer.on_array() ? Start::kWithinBlock : Start::kFirstPartition;
+}
+Start start_of_output(const PlannedLayer& layer) {
+  return layer.on_array() ? Start::kAnywhere : Start::kFirstPartition;
 }
 
 Fit fit_view(const BufferLayout& layout, const StorageView& view, Start start) {
@@ -212,8 +207,7 @@ Fit fit_input(const BufferLayout& layout, const PlannedLayer& layer, std::size_t
   if (layer.kind == LayerKind::kTranspose) {
     return fit_parts(layout, layer, [](const TransposePart& part) { return part.from; });
   }
-  return fit_view(layout, layer.inputs[input],
-                  layer.on_array() ? Start::kWithinBlock : Start::kFirstPartition);
+  return fit_view(layout, layer.inputs[input], start_of_inputs(layer));
 }
 
 Fit fit_output(const BufferLayout& layout, const PlannedLayer& layer) {
@@ -221,8 +215,7 @@ Fit fit_output(const BufferLayout& layout, const PlannedLayer& layer) {
     if (layer.way == TranspositionWay::kDma) return Fit::kNone;  // it writes DRAM
     return fit_parts(layout, layer, [](const TransposePart& part) { return part.to; });
   }
-  return fit_view(layout, layer.output,
-                  layer.on_array() ? Start::kAnywhere : Start::kFirstPartition);
+  return fit_view(layout, layer.output, start_of_output(layer));
 }
 
 Table<StorageIndex, LayerIndex> find_last_reads(const PlanInputs& inputs) {
@@ -252,7 +245,7 @@ Table<StorageIndex, LayerIndex> find_last_reads(const PlanInputs& inputs) {
 }
 
 Residents find_residents(const PlanInputs& inputs) {
-  const Table<StorageIndex, Uses> uses = find_uses(inputs);
+  const Table<StorageIndex, StorageUses> uses = find_uses(inputs);
   const Table<LayerIndex, std::int32_t> segments = layer_segments(inputs.layers);
   Residents residents;
   for (std::size_t i = 0; i < uses.size(); ++i) {

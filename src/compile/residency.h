@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "compile/load_moves.h"
@@ -30,6 +31,20 @@ struct Resident {
 
 using Residents = Table<StorageIndex, Resident>;
 
+// All uses of one storage.
+struct StorageUses {
+  std::vector<LayerIndex> writers;                          // processor layers
+  std::vector<std::pair<LayerIndex, std::size_t>> readers;  // processor layers and their input
+  std::vector<std::pair<LayerIndex, const PlannedCopy*>> copies;  // layers that copy into it
+  bool filled = false;                                            // a fill or a host step writes it
+  bool read_in_dram = false;                                      // a copy or a host step reads it
+  LayerIndex last_writer = -1;                                    // of all layers
+};
+Table<StorageIndex, StorageUses> find_uses(const PlanInputs& inputs);
+// Views whose layouts a storage may take: its only writer's, then those of readers that take it all.
+std::vector<StorageView> layout_views(const PlanInputs& inputs, const Storage& storage,
+                                      const StorageUses& uses);
+
 // The segment of each layer: host steps cut the program.
 Table<LayerIndex, std::int32_t> layer_segments(const Layers& layers);
 
@@ -40,6 +55,8 @@ enum class Start : std::uint8_t {
   kWithinBlock,  // operands of the array may begin elsewhere if it stays within its channel block
   kAnywhere,     // results of the array, what it transposes
 };
+Start start_of_inputs(const PlannedLayer& layer);
+Start start_of_output(const PlannedLayer& layer);
 Fit fit_view(const BufferLayout& layout, const StorageView& view, Start start);
 Fit fit_input(const BufferLayout& layout, const PlannedLayer& layer, std::size_t input);
 Fit fit_output(const BufferLayout& layout, const PlannedLayer& layer);

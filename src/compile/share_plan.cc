@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "base/check.h"
 #include "compile/even_ranges.h"
-#include "compile/piece_list.h"
 #include "compile/pieces.h"
 #include "compile/residency.h"
 #include "compile/surface_conventions.h"
@@ -126,7 +124,8 @@ class Sharer {
 
   Status share_boxes_of(std::int32_t index, LayerWork& work) {
     const PlannedLayer& layer = inputs_.layers[index];
-    const std::vector<LayerBox> boxes = share_boxes(layer, choice_);
+    work.boxes = share_boxes(layer, choice_);
+    const std::vector<LayerBox>& boxes = work.boxes;
     TESSERA_CHECK(boxes.size() <= cores_, "layer '{}': {} shares for {} cores", layer.name,
                   boxes.size(), cores_);
     if (boxes.size() > 1) {
@@ -177,23 +176,6 @@ void cut_movement(const StoragePlan& storages, int cores, Layers& layers) {
 Result<Table<LayerIndex, LayerWork>> share_layers(const PlanInputs& inputs,
                                                   const ShareChoice& choice) {
   return Sharer(inputs, choice).run();
-}
-
-Result<Plan> plan_core(const PlanInputs& inputs, const Table<LayerIndex, LayerWork>& work,
-                       std::size_t core) {
-  const Residents none(inputs.storages.storages.size());
-  PieceList list(inputs, none);
-  for (std::size_t i = 0; i < work.size(); ++i) {
-    const auto index = static_cast<std::int32_t>(i);
-    for (const std::int32_t copy : work[i].copies[core]) list.add_copy(index, copy);
-    if (work[i].pieces[core].empty()) continue;
-    list.add_layer(work[i].pieces[core], operands_in_dram(inputs, index));
-  }
-  if (const auto misfit = list.place()) {
-    return misfit->error.with_context(fmt::format("core {}", core));
-  }
-  list.plan().homes.assign(inputs.storages.storages.size(), -1);
-  return std::move(list.plan());
 }
 
 Result<std::int64_t> place_apart(const PlanInputs& inputs, Addresses& addresses) {

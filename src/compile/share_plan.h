@@ -1,8 +1,7 @@
-// What each core of a card does of each layer, and the plan of each core. Everything goes through
-// DRAM: no tensor stays in a state buffer between two layers, and every storage has a place of its
-// own, so that no core writes over what another may still read.
+// What each core of a card does of each layer. Every storage has a place of its own in DRAM, so that
+// no core writes over what another may still read.
 //
-//   layer ─► boxes, parts, copies ─► pieces of core 0, of core 1, ... ─► a plan each
+//   layer ─► boxes, parts, copies ─► pieces of core 0, of core 1, ...
 #pragma once
 
 #include <cstdint>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "compile/pieces.h"
 #include "compile/plan.h"
 #include "compile/share_choice.h"
 
@@ -19,7 +19,8 @@ namespace tessera::compile {
 struct LayerWork {
   ShareWay way = ShareWay::kOneCore;
   std::string reason;                             // why one core has all of it; else empty
-  std::vector<std::vector<Piece>> pieces;         // of each core
+  std::vector<LayerBox> boxes;                    // of the first cores; none of a transposition
+  std::vector<std::vector<Piece>> pieces;         // of each core, if all goes through DRAM
   std::vector<std::vector<std::int32_t>> copies;  // of each core: indices into the layer's copies
 };
 
@@ -30,10 +31,6 @@ void cut_movement(const StoragePlan& storages, int cores, Layers& layers);
 // By layer. An error names the layer that does not fit.
 Result<Table<LayerIndex, LayerWork>> share_layers(const PlanInputs& inputs,
                                                   const ShareChoice& choice);
-
-// The pieces that `core` has, with their blocks placed. No storage has a home of the plan's.
-Result<Plan> plan_core(const PlanInputs& inputs, const Table<LayerIndex, LayerWork>& work,
-                       std::size_t core);
 
 // Gives each storage of the workspace a place of its own; returns the bytes of all. An error if the
 // DRAM does not hold them.

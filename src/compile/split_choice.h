@@ -1,21 +1,29 @@
-// Which way each layer is cut: the one whose slowest core, or whose traffic, takes less time by the
-// performance model. Each layer is judged by itself; everything goes through DRAM, whichever way its
-// neighbours are cut.
+// Which way each layer is cut: the choice with the least time of all layers together, by the model of
+// compile/split_model.h, in which what a layer costs depends on how those that it reads are cut.
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "arch/chip_config.h"
 #include "base/result.h"
 #include "compile/compile_options.h"
 #include "compile/compile_shares.h"
 #include "compile/share_choice.h"
+#include "compile/split_model.h"
 #include "graph/graph.h"
 
 namespace tessera::compile {
 
-// For 2 to kCoresMax cores; errors as of compile_shares().
+// For 1 to kCoresMax cores; errors as of compile_shares(). `base` has all but the splits; its cores are
+// of `cards` cards.
 Result<ShareChoice> choose_splits(const std::shared_ptr<const graph::Graph>& graph,
-                                  const ChipConfig& chip, const CompileOptions& options, int cores);
+                                  const ChipConfig& chip, const CompileOptions& options,
+                                  const ShareChoice& base, int cards = 1);
+
+// The model that it chooses by. The graph outlives it.
+Result<SplitModel> split_model(const graph::Graph& graph, const ChipConfig& chip,
+                               const CompileOptions& options, const ShareChoice& base,
+                               int cards = 1);
 
 }  // namespace tessera::compile

@@ -7,6 +7,7 @@
 #include "device/network_dram.h"
 #include "device/segment_use.h"
 #include "device/tensor_places.h"
+#include "network/card_layers.h"
 #include "network/card_program.h"
 
 namespace tessera::device {
@@ -17,6 +18,8 @@ class LoadedCard : public Loaded {
  public:
   isa::CardProgram program;  // its weights are gone once the device has them
   OpenSteps host_steps;
+  std::vector<LayerSplit> splits;                  // by layer
+  std::vector<CorePlace> places;                   // of the cores
   std::vector<std::unique_ptr<card::Card>> cards;  // one a kernel
 };
 
@@ -37,10 +40,16 @@ class CardBackend : public Backend {
 
   Result<LoadedSet> load(const std::shared_ptr<const NetworkState>& network) override {
     TESSERA_TRY(const CardPlacement placement, spread_cores(chip_, options_.cards, options_.cores));
-    TESSERA_TRY(compile::SharedProgram shared,
-                network::program_for_cores(*network, placement, options_.split));
+    TESSERA_TRY(
+        compile::SharedProgram shared,
+        network::program_for_cores(*network, placement, options_.split, options_.cores_per_image));
     auto loaded = std::make_unique<LoadedCard>();
     loaded->name = network->path;
+    loaded->splits = network::layer_splits(network->graph(), chip_, placement, shared);
+    for (const int core : placement.core) {
+      loaded->places.push_back(
+          {core / chip_.card.cores(), core / chip_.card.cores_per_group, core});
+    }
     loaded->program = std::move(shared.card);
     const isa::Program& first = loaded->program.cores[0];
     TESSERA_TRY(loaded->host_steps, open_steps(first));
@@ -120,6 +129,11 @@ class CardBackend : public Backend {
     RunResult result;
     result.clock_hertz = chip_.clock_hertz;
     add_hints(first, result);
+    for (std::size_t i = 0; i < result.layers.size(); ++i) {
+      result.layers[i].split = loaded.splits[i];
+    }
+    result.cores = loaded.places;
+    if (options_.cores_per_image > 0) result.images = options_.cores / options_.cores_per_image;
     add_host_time(first, loaded.host_steps, chip_, result);
     card::CoreOptions options;
     options.timing_only = timing_only;

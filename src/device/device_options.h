@@ -49,6 +49,7 @@ struct DeviceConfig {
   int cores = 1;                                              // sim: that run a network together
   int cards = 1;                       // sim: on which they are, as evenly as can be
   CoreSplit split = CoreSplit::kAuto;  // and what each does of a layer
+  int cores_per_image = 0;             // sim: teams, each with an image of its own; 0: one of all
   Pace pace = {};
   // A run that takes longer is a failure of the device; 0: no limit but the deadlines of wait().
   std::chrono::nanoseconds run_limit{0};

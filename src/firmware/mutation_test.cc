@@ -38,7 +38,7 @@ constexpr const char* kChains =
 std::string descriptors() {
   isa::Program program;
   program.chip_name = "c";
-  program.weights.resize(40);
+  program.weights = std::vector<std::byte>(40);
   program.hints.push_back({"h", "k", {"o"}, {1, 2}, 3});
   program.inputs.push_back({"x", 1, Format::kF32, {2, 3}, {}});
   const isa::TaskConfig configs[] = {isa::NeuralTask{}, isa::PlanarTask{}, isa::TransferTask{},

@@ -108,7 +108,9 @@ Program small_program() {
       {"m", 4, Format::kF16, {2, 3, 8, 16}, {isa::BaseIndex::kInput, 64}, {1, 9, 40}}};
   program.outputs = {{"", -1, Format::kI64, {}, {isa::BaseIndex::kOutput, 1ull << 60}}};
   program.hints = {{"relu", "Elementwise", {"node_1", "n \xFF"}, {1, 3}, -4}, {}};
-  for (int i = 0; i < 100; ++i) program.weights.push_back(std::byte(i * 37));
+  std::vector<std::byte> weights;
+  for (int i = 0; i < 100; ++i) weights.push_back(std::byte(i * 37));
+  program.weights = std::move(weights);
   return program;
 }
 
@@ -222,7 +224,7 @@ TEST(ProgramText, AnEmptyProgramComesBack) { expect_round_trip({}); }
 TEST(ProgramText, WeightsInAFileAreCheckedByTheirDigest) {
   Program program = small_program();
   const std::string text = disassemble(program, {WeightsPlace::kFile, "w.bin"});
-  std::vector<std::byte> file = program.weights;
+  std::vector<std::byte> file = program.weights.copy();
   AssembleOptions options;
   options.read = [&](const std::string& path) -> Result<std::vector<std::byte>> {
     EXPECT_EQ(path, "w.bin");
@@ -243,7 +245,7 @@ TEST(ProgramText, WeightsOfAProgramFileAreTakenFromIt) {
   const Program program = small_program();
   AssembleOptions options;
   options.read_section = [&](const std::string&) -> Result<std::vector<std::byte>> {
-    return program.weights;
+    return program.weights.copy();
   };
   const auto back =
       assemble(disassemble(program, {WeightsPlace::kProgram, "p.tprog"}), "t", options);

@@ -12,6 +12,7 @@
 #include "arith/tensor.h"
 #include "isa/core_region.h"
 #include "isa/descriptor.h"
+#include "isa/weights.h"
 
 namespace tessera::isa {
 
@@ -47,10 +48,19 @@ struct TensorSlot {
       {};  // of an input or output in blocks: the shape outside (graph/edge_blocks.h)
 };
 
+// A tensor in the section of another file.
+struct TensorPart {
+  Format format = Format::kF32;
+  Shape dims;
+  SectionPart place;
+};
+
 // An operand of a host step that is no tensor in DRAM.
 struct StepConstant {
   std::string name;
-  std::shared_ptr<const Tensor> value;
+  std::shared_ptr<const Tensor> value;  // null: elsewhere, and not read yet
+  // Where it lies in the file that the program refers to, if it refers to one.
+  std::optional<TensorPart> part = {};
 };
 
 // A program runs segment after segment; between two segments the host takes steps. What a step does
@@ -76,7 +86,10 @@ struct Program {
   std::vector<std::byte> stream;              // what the task manager fetches
   std::vector<std::uint32_t> stream_offsets;  // byte offset of each task in `stream`
   std::vector<Segment> segments;
-  std::vector<std::byte> weights;
+  Weights weights;
+  // The file with the weights and constants that lie elsewhere, by its path from the program's folder;
+  // empty: the program holds them all.
+  std::string weights_file = {};
   std::int64_t workspace_bytes = 0, input_bytes = 0, output_bytes = 0;
   std::optional<CoreRegion> region = {};  // of the core's memories; none: the whole of them
   std::vector<TensorSlot> inputs, outputs;

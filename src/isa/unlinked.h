@@ -38,7 +38,7 @@ struct Unlinked {
   std::vector<Frame> frames;         // in issue order
   std::vector<HostStep> host_steps;  // host_steps[i] runs after segment i; may be empty refs
   std::uint32_t segments = 1;
-  std::vector<std::byte> weights;  // kernel images and constant tensors, once
+  Weights weights;  // kernel images and constant tensors, once
   std::int64_t workspace_bytes = 0;
   std::int64_t input_bytes = 0, output_bytes = 0;
   std::vector<TensorSlot> inputs, outputs;

@@ -46,7 +46,7 @@ class Verifier {
   Verifier(const Program& program, const ChipConfig& chip)
       : Verifier(program, chip, program.weights, {}) {}
   // Of several cores' tasks in one list (isa/card_program.h).
-  Verifier(const Program& program, const ChipConfig& chip, std::span<const std::byte> weights,
+  Verifier(const Program& program, const ChipConfig& chip, const Weights& weights,
            const TaskOwners& cores)
       : program_(program),
         chip_(chip),
@@ -116,8 +116,10 @@ class Verifier {
                                                                   .cores = cores,
                                                                   .memories = memories_});
       if (!status.ok()) return invalid(describe(id) + ": " + status.error().message);
-      const Status kernel = check_kernel_bytes(program_.tasks[id], weights_);
-      if (!kernel.ok()) return invalid(describe(id) + ": " + kernel.error().message);
+      if (weights_.held()) {
+        const Status kernel = check_kernel_bytes(program_.tasks[id], weights_);
+        if (!kernel.ok()) return invalid(describe(id) + ": " + kernel.error().message);
+      }
       steps += program_.tasks[id].steps();
     }
     // A clock is kept for each step.
@@ -387,7 +389,7 @@ class Verifier {
 
   const Program& program_;
   const ChipConfig& chip_;
-  const std::span<const std::byte> weights_;
+  const Weights& weights_;
   const TaskOwners cores_;
   const int memories_;
   std::optional<StepClocks> clocks_;

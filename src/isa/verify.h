@@ -14,6 +14,9 @@
 
 namespace tessera::isa {
 
+// Of weights that are elsewhere (isa/weights.h) no byte is looked at: compressed kernels are proved when
+// the bytes are there.
+
 // What needs no walk: every descriptor, tensor slots inside their regions, segments one behind the
 // other. A program that passes cannot reach outside its memories, whatever the order of its steps.
 Status check_program(const Program& program, const ChipConfig& chip);

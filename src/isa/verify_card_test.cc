@@ -226,7 +226,7 @@ TEST(VerifyCard, AnAddressOutsideTheNetworksMemoryIsNamed) {
 
 TEST(VerifyCard, WhatTheHostWritesLiesInNoWeights) {
   CardProgram program = chain();
-  program.cores[0].weights.resize(kBytes);
+  program.cores[0].weights = std::vector<std::byte>(kBytes);
   program.cores[0].inputs[0].address.base = BaseIndex::kWeights;
   EXPECT_EQ(error_of(program), "tensor 'x' lies in the weights, which nobody writes");
 }

@@ -10,8 +10,11 @@
 namespace tessera::network {
 
 // Compiled for cores that lie so, with the features of the architecture's card, and proved.
-// kUnsupported for a network that is a program.
+// With `cores_per_image`, which divides the cores and is not 0, each team of so many has an image of its
+// own (compile/image_cores.h). kUnsupported for a network that is a program, and for teams that lie in the
+// groups in too many ways.
 Result<compile::SharedProgram> program_for_cores(const NetworkState& network,
-                                                 const CardPlacement& placement, CoreSplit split);
+                                                 const CardPlacement& placement, CoreSplit split,
+                                                 int cores_per_image = 0);
 
 }  // namespace tessera::network

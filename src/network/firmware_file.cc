@@ -35,11 +35,14 @@ Result<std::vector<std::byte>> read_beside(const std::filesystem::path& folder,
   return bytes;
 }
 
-// What reads a program file, of which the text takes the section.
+// What reads a program or package, of which the text takes the section.
 firmware::ReadFile sections_of(firmware::ReadFile read) {
   return [read = std::move(read)](const std::string& name) -> Result<std::vector<std::byte>> {
     TESSERA_TRY(const std::vector<std::byte> bytes, read(name));
-    TESSERA_TRY(const auto opened, package::open_container(package::kProgramMagic, bytes, name));
+    const bool package = package::file_kind(bytes) == package::FileKind::kPackage;
+    TESSERA_TRY(const auto opened,
+                package::open_container(package ? package::kPackageMagic : package::kProgramMagic,
+                                        bytes, name));
     return std::vector<std::byte>(opened.section.begin(), opened.section.end());
   };
 }

@@ -188,6 +188,24 @@ Status check_program_options(const LoadOptions& options, const std::string& name
                            name, fixed)};
 }
 
+// Of a program in memory.
+package::WeightsPlaces places_of(const LoadOptions& options) {
+  package::WeightsPlaces places{options.weights_file, std::nullopt};
+  if (!options.folder.empty()) places.folder = options.folder;
+  return places;
+}
+
+// Only linked programs take their weights from a file.
+Status check_weights_file(const LoadOptions& options, package::FileKind kind,
+                          const std::string& name) {
+  if (options.weights_file.empty() || kind == package::FileKind::kProgram) return {};
+  return Error{
+      ErrorCode::kInvalidArgument,
+      fmt::format("'{}' is no linked program; LoadOptions::weights_file is for those whose "
+                  "weights are elsewhere",
+                  name)};
+}
+
 Result<Network> network_of_program(isa::Program program, const std::string& name,
                                    const LoadOptions& options) {
   TESSERA_TRY(Network network,
@@ -210,11 +228,13 @@ Result<Network> compile_graph(std::shared_ptr<const graph::Graph> graph, const s
 
 Result<Network> load_file(const std::string& path, const LoadOptions& options) {
   const package::FileKind kind = package::kind_of_file(path);
+  TESSERA_RETURN_IF_ERROR(check_weights_file(options, kind, path));
   if (network::is_program_file(path)) {
     TESSERA_RETURN_IF_ERROR(check_program_options(options, path));
-    TESSERA_TRY(isa::Program program, kind == package::FileKind::kProgram
-                                          ? package::load_program(path)
-                                          : network::assemble_file(path, arch_of_program(options)));
+    TESSERA_TRY(isa::Program program,
+                kind == package::FileKind::kProgram
+                    ? package::load_program(path, {options.weights_file, std::nullopt})
+                    : network::assemble_file(path, arch_of_program(options)));
     return network_of_program(std::move(program), path, options);
   }
   TESSERA_TRY(const ChipConfig chip, load_chip_config(options.arch));
@@ -229,13 +249,14 @@ Result<Network> load_file(const std::string& path, const LoadOptions& options) {
 Result<Network> load_from_memory(std::span<const std::byte> bytes, const std::string& name,
                                  const LoadOptions& options) {
   const package::FileKind kind = package::file_kind(bytes);
+  TESSERA_RETURN_IF_ERROR(check_weights_file(options, kind, name));
   const bool text = kind == package::FileKind::kOther && network::is_firmware_text(bytes);
   if (kind == package::FileKind::kProgram || text) {
     TESSERA_RETURN_IF_ERROR(check_program_options(options, name));
     TESSERA_TRY(isa::Program program,
                 text
                     ? network::assemble_bytes(bytes, name, arch_of_program(options), options.folder)
-                    : package::parse_program(bytes, name));
+                    : package::parse_program(bytes, name, places_of(options)));
     return network_of_program(std::move(program), name, options);
   }
   TESSERA_TRY(const ChipConfig chip, load_chip_config(options.arch));
@@ -285,7 +306,7 @@ const Placement& Network::placement() const { return state_->placement; }
 Status Network::save_package(const std::string& path) const {
   return guarded("saving a package", [&]() -> Status {
     TESSERA_RETURN_IF_ERROR(network::check_package(*state_, "saving a package"));
-    return write_file(path, package::serialise(state_->package));
+    return package::write_package(path, state_->package);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <new>
 
 #include "base/check.h"
@@ -15,15 +16,17 @@
 #include "graph/verify.h"
 #include "isa/encoding.h"
 #include "package/container_file.h"
+#include "package/elsewhere.h"
 #include "package/host_step.h"
 #include "package/package_check.h"
+#include "package/section_file.h"
+#include "package/sha256.h"
 
 namespace tessera::package {
 namespace {
 
 using isa::BaseIndex;
 using isa::decode;
-using isa::encode;
 using isa::Frame;
 using isa::FrameDependency;
 using isa::FrameTask;
@@ -32,153 +35,10 @@ using isa::kBaseIndexCount;
 using isa::LayerHint;
 using isa::PieceHint;
 using isa::Program;
+using isa::SectionPart;
 using isa::Segment;
 using isa::StepConstant;
 using isa::TensorSlot;
-
-constexpr std::int64_t kConstantAlignment = 64;
-
-// ---- writing ----
-
-std::unique_ptr<fb::TensorSlotT> to_fb(const TensorSlot& slot) {
-  auto result = std::make_unique<fb::TensorSlotT>();
-  result->name = slot.name;
-  result->tensor = slot.tensor;
-  result->format = static_cast<std::uint8_t>(slot.format);
-  result->dims = slot.dims;
-  result->base = static_cast<std::uint8_t>(slot.address.base);
-  result->offset = slot.address.offset;
-  result->dense_dims = slot.dense_dims;
-  return result;
-}
-
-std::vector<std::unique_ptr<fb::TensorSlotT>> to_fb(const std::vector<TensorSlot>& slots) {
-  std::vector<std::unique_ptr<fb::TensorSlotT>> result;
-  for (const TensorSlot& slot : slots) result.push_back(to_fb(slot));
-  return result;
-}
-
-std::unique_ptr<fb::HostStepT> to_fb(const HostStep& step) {
-  auto result = std::make_unique<fb::HostStepT>();
-  result->node = step.node;
-  result->inputs = to_fb(step.inputs);
-  result->outputs = to_fb(step.outputs);
-  return result;
-}
-
-fb::Piece to_fb(const PieceHint& piece) {
-  return {piece.known,  piece.image,         piece.channel,    piece.row,
-          piece.column, piece.input_channel, piece.window_row, piece.window_column};
-}
-
-std::vector<std::unique_ptr<fb::HintT>> to_fb(const std::vector<LayerHint>& hints) {
-  std::vector<std::unique_ptr<fb::HintT>> result;
-  for (const LayerHint& hint : hints) {
-    auto entry = std::make_unique<fb::HintT>();
-    entry->name = hint.name;
-    entry->kind = hint.kind;
-    entry->origins = hint.origins;
-    entry->output_dims = hint.output_dims;
-    entry->macs = hint.macs;
-    result.push_back(std::move(entry));
-  }
-  return result;
-}
-
-std::vector<std::unique_ptr<fb::TranspositionT>> to_fb(
-    const std::vector<TranspositionHint>& transpositions) {
-  std::vector<std::unique_ptr<fb::TranspositionT>> result;
-  for (const TranspositionHint& hint : transpositions) {
-    auto entry = std::make_unique<fb::TranspositionT>();
-    entry->tensor = hint.tensor;
-    entry->reader = hint.reader;
-    entry->layer = hint.layer;
-    entry->way = hint.way;
-    entry->elements = hint.elements;
-    entry->channels = hint.channels;
-    entry->columns = hint.columns;
-    entry->matrices = hint.matrices;
-    entry->cycles = hint.cycles;
-    entry->dram_bytes = hint.dram_bytes;
-    entry->next_way = hint.next_way;
-    entry->next_cycles = hint.next_cycles;
-    result.push_back(std::move(entry));
-  }
-  return result;
-}
-
-std::unique_ptr<fb::FrameT> to_fb(const Frame& frame) {
-  auto result = std::make_unique<fb::FrameT>();
-  result->layer = frame.layer;
-  result->segment = frame.segment;
-  result->estimated_cycles = frame.estimated_cycles;
-  for (const FrameTask& task : frame.tasks) {
-    auto entry = std::make_unique<fb::FrameTaskT>();
-    const std::vector<std::byte> bytes = encode(task.descriptor);
-    const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
-    entry->descriptor.assign(data, data + bytes.size());
-    for (const FrameDependency& d : task.dependencies) {
-      entry->dependencies.emplace_back(d.frame, d.task, d.numerator, d.denominator, d.offset);
-    }
-    if (task.piece.known) entry->piece = std::make_unique<fb::Piece>(to_fb(task.piece));
-    result->tasks.push_back(std::move(entry));
-  }
-  return result;
-}
-
-// Appends the constant to the section and lists it.
-void append_constant(const std::string& name, const Tensor& value, std::vector<std::byte>& section,
-                     std::vector<std::unique_ptr<fb::ConstantT>>& list) {
-  section.resize(static_cast<std::size_t>(
-      round_up(static_cast<std::int64_t>(section.size()), kConstantAlignment)));
-  auto entry = std::make_unique<fb::ConstantT>();
-  entry->name = name;
-  entry->format = static_cast<std::uint8_t>(value.format);
-  entry->dims = value.dims;
-  entry->offset = section.size();
-  entry->bytes = value.bytes.size();
-  section.insert(section.end(), value.bytes.begin(), value.bytes.end());
-  list.push_back(std::move(entry));
-}
-
-template <typename Table>
-std::vector<std::byte> pack(const char* magic, std::uint64_t fingerprint, const Table& table,
-                            std::span<const std::byte> section, bool extended) {
-  flatbuffers::FlatBufferBuilder builder;
-  builder.Finish(Table::TableType::Pack(builder, &table));
-  const auto payload = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
-  return write_container(magic, {fingerprint, payload, section},
-                         extended ? kContainerVersionExtended : kContainerVersion);
-}
-
-// Whether a task has an extended header.
-bool is_extended(std::span<const std::byte> descriptor) {
-  return isa::descriptor_version(descriptor) > 1;
-}
-bool is_extended(const Package& package) {
-  return std::ranges::any_of(package.frames, [](const Frame& frame) {
-    return std::ranges::any_of(
-        frame.tasks, [](const FrameTask& task) { return is_extended(encode(task.descriptor)); });
-  });
-}
-bool is_extended(const Program& program) {
-  return std::ranges::any_of(program.stream_offsets, [&](std::uint32_t offset) {
-    return is_extended(std::span(program.stream).subspan(offset));
-  });
-}
-
-// A step of a program, with its node and the constants that the node takes.
-std::unique_ptr<fb::HostStepT> to_fb(const HostStep& step, std::vector<std::byte>& section) {
-  auto result = to_fb(step);
-  if (step.body.empty()) return result;
-  result->graph_text = step.body;
-  for (const StepConstant& constant : step.constants) {
-    append_constant(constant.name, *constant.value, section, result->constants);
-  }
-  return result;
-}
-
-// ---- reading ----
 
 Error bad(const std::string& name, const std::string& what) {
   return Error{ErrorCode::kInvalidModel, fmt::format("'{}': {}", name, what)};
@@ -304,6 +164,7 @@ Result<std::map<std::string, std::shared_ptr<const Tensor>>> constants_of(
   std::uint64_t left = section.size();  // no byte belongs to two constants
   for (const auto& entry : list) {
     if (!entry) return bad(name, "an empty constant");
+    if (entry->elsewhere) continue;
     const std::string what = name + "' constant '" + entry->name;
     TESSERA_TRY(const Format format, format_of(entry->format, what));
     TESSERA_TRY(const std::int64_t bytes, dense_bytes(entry->dims, format, what));
@@ -324,22 +185,61 @@ Result<std::map<std::string, std::shared_ptr<const Tensor>>> constants_of(
   return constants;
 }
 
-// A program's step: its operands and its node fit each other.
+// A constant that is read alone, of a section of `section_bytes`.
+Result<SectionPart> part_of(const fb::ConstantT& entry, std::uint64_t section_bytes,
+                            const std::string& name) {
+  SectionPart part{entry.offset, entry.bytes, {}};
+  if (entry.sha256.size() != part.digest.size()) {
+    return bad(name, fmt::format("a digest of {} bytes, allowed are {}", entry.sha256.size(),
+                                 part.digest.size()));
+  }
+  std::memcpy(part.digest.data(), entry.sha256.data(), part.digest.size());
+  if (part.bytes > section_bytes || part.offset > section_bytes - part.bytes) {
+    return bad(name, fmt::format("{} bytes at {} of another file's section, allowed are up to {}",
+                                 part.bytes, part.offset, section_bytes));
+  }
+  return part;
+}
+
+Result<StepConstant> unread_constant(const fb::ConstantT& entry, std::uint64_t section_bytes,
+                                     const std::string& name) {
+  const std::string what = name + "' constant '" + entry.name;
+  isa::TensorPart part;
+  TESSERA_TRY(part.format, format_of(entry.format, what));
+  part.dims = entry.dims;
+  TESSERA_TRY(const std::int64_t bytes, dense_bytes(entry.dims, part.format, what));
+  TESSERA_TRY(part.place, part_of(entry, section_bytes, what));
+  if (static_cast<std::uint64_t>(bytes) != part.place.bytes) {
+    return bad(what, fmt::format("{} bytes, the shape needs {}", part.place.bytes, bytes));
+  }
+  return StepConstant{entry.name, nullptr, std::move(part)};
+}
+
+// A program's step: its operands and its node fit each other. What lies elsewhere is not read, and the
+// step settled when it is.
 Result<HostStep> whole_host_step_of(const fb::HostStepT& entry, std::span<const std::byte> section,
                                     const std::string& name) {
   TESSERA_TRY(HostStep step, host_step_of(entry, name));
   TESSERA_TRY(const auto constants, constants_of(entry.constants, section, name));
   step.body = entry.graph_text;
   for (const auto& [tensor, value] : constants) step.constants.push_back({tensor, value});
+  bool whole = true;
+  for (const auto& constant : entry.constants) {
+    if (!constant->elsewhere) continue;
+    TESSERA_TRY(StepConstant unread, unread_constant(*constant, kRegionBytesMax, name));
+    step.constants.push_back(std::move(unread));
+    whole = false;
+  }
+  if (!whole) return step;
   const Status status = settle_host_step(step);
   if (!status.ok()) return bad(name, status.error().message);
   return step;
 }
 
 template <typename Table, typename Object>
-Result<Object> unpack(const ContainerFile& file, const std::string& name) {
-  const auto* data = reinterpret_cast<const std::uint8_t*>(file.payload.data());
-  flatbuffers::Verifier verifier(data, file.payload.size(), 64, 10'000'000);
+Result<Object> unpack(std::span<const std::byte> payload, const std::string& name) {
+  const auto* data = reinterpret_cast<const std::uint8_t*>(payload.data());
+  flatbuffers::Verifier verifier(data, payload.size(), 64, 10'000'000);
   if (!verifier.VerifyBuffer<Table>(nullptr)) {
     return bad(name, "the payload is not a valid FlatBuffers table");
   }
@@ -355,9 +255,27 @@ Result<std::int64_t> count_of(std::int64_t dropped, const std::string& name) {
   return bad(name, fmt::format("{} dependencies dropped, allowed 0..{}", dropped, kMost));
 }
 
+// All but the weights and the host steps.
+Status fill_unlinked(const fb::PackageT& table, const std::string& name, isa::Unlinked& unlinked) {
+  unlinked.chip_name = table.chip_name;
+  for (const auto& entry : table.frames) {
+    if (!entry) return bad(name, "an empty frame");
+    TESSERA_TRY(Frame frame, frame_of(*entry, name));
+    unlinked.frames.push_back(std::move(frame));
+  }
+  unlinked.segments = table.segments;
+  unlinked.workspace_bytes = table.workspace_bytes;
+  unlinked.input_bytes = table.input_bytes;
+  unlinked.output_bytes = table.output_bytes;
+  TESSERA_TRY(unlinked.inputs, slots_of(table.inputs, name));
+  TESSERA_TRY(unlinked.outputs, slots_of(table.outputs, name));
+  unlinked.hints = hints_of(table.hints);
+  TESSERA_TRY(unlinked.dependencies_dropped, count_of(table.dependencies_dropped, name));
+  return {};
+}
+
 Status fill_package(const fb::PackageT& table, std::span<const std::byte> section,
                     const std::string& name, Package& package) {
-  package.chip_name = table.chip_name;
   TESSERA_TRY(const auto constants, constants_of(table.constants, section, name));
   const auto lookup = [&constants](const std::string& tensor) -> std::shared_ptr<const Tensor> {
     const auto found = constants.find(tensor);
@@ -366,23 +284,12 @@ Status fill_package(const fb::PackageT& table, std::span<const std::byte> sectio
   TESSERA_TRY(graph::Graph parsed, graph::parse(table.graph_text, lookup));
   TESSERA_RETURN_IF_ERROR(graph::verify(parsed));
   package.graph = std::make_shared<const graph::Graph>(std::move(parsed));
-  for (const auto& entry : table.frames) {
-    if (!entry) return bad(name, "an empty frame");
-    TESSERA_TRY(Frame frame, frame_of(*entry, name));
-    package.frames.push_back(std::move(frame));
-  }
+  TESSERA_RETURN_IF_ERROR(fill_unlinked(table, name, package));
   for (const auto& entry : table.host_steps) {
     if (!entry) return bad(name, "an empty host step");
     TESSERA_TRY(HostStep step, host_step_of(*entry, name));
     package.host_steps.push_back(std::move(step));
   }
-  package.segments = table.segments;
-  package.workspace_bytes = table.workspace_bytes;
-  package.input_bytes = table.input_bytes;
-  package.output_bytes = table.output_bytes;
-  TESSERA_TRY(package.inputs, slots_of(table.inputs, name));
-  TESSERA_TRY(package.outputs, slots_of(table.outputs, name));
-  package.hints = hints_of(table.hints);
   package.transpositions = transpositions_of(table.transpositions);
   for (const auto& entry : table.placements) {
     if (!entry) continue;
@@ -390,7 +297,6 @@ Status fill_package(const fb::PackageT& table, std::span<const std::byte> sectio
                                   entry->first_use, entry->last_use});
   }
   package.state_buffer_peak_bytes = table.state_buffer_peak_bytes;
-  TESSERA_TRY(package.dependencies_dropped, count_of(table.dependencies_dropped, name));
   const Status status = check_package(package);
   if (!status.ok()) return bad(name, status.error().message);
   for (HostStep& step : package.host_steps) {  // the file has them in its graph
@@ -425,41 +331,107 @@ Status fill_stream(const fb::ProgramT& table, const std::string& name, Program& 
   return {};
 }
 
-Result<Package> read_package(std::span<const std::byte> bytes, const std::string& name) {
-  TESSERA_TRY(const ContainerFile file, open_container(kPackageMagic, bytes, name));
-  TESSERA_TRY(const fb::PackageT table, (unpack<fb::Package, fb::PackageT>(file, name)));
-  Package package;
-  package.chip_fingerprint = file.chip_fingerprint;
-  // The last constant, without a name, is the weight region at the section's start.
+// The last constant, without a name, is the weight region at the section's start.
+Result<const fb::ConstantT*> weight_region(const fb::PackageT& table, std::uint64_t section_bytes,
+                                           const std::string& name) {
   if (table.constants.empty() || !table.constants.back() ||
-      table.constants.back()->bytes > file.section.size()) {
+      table.constants.back()->bytes > section_bytes) {
     return bad(name, "the weight region is missing or larger than its section");
   }
-  const auto weights = file.section.first(table.constants.back()->bytes);
-  package.weights.assign(weights.begin(), weights.end());
+  return table.constants.back().get();
+}
+
+Result<Package> read_package(std::span<const std::byte> bytes, const std::string& name) {
+  TESSERA_TRY(const ContainerFile file, open_container(kPackageMagic, bytes, name));
+  TESSERA_TRY(const fb::PackageT table, (unpack<fb::Package, fb::PackageT>(file.payload, name)));
+  Package package;
+  package.chip_fingerprint = file.chip_fingerprint;
+  TESSERA_TRY(const fb::ConstantT* region, weight_region(table, file.section.size(), name));
+  const auto weights = file.section.first(region->bytes);
+  package.weights = std::vector<std::byte>(weights.begin(), weights.end());
   TESSERA_RETURN_IF_ERROR(fill_package(table, file.section, name, package));
   return package;
 }
 
-Result<Program> read_program(std::span<const std::byte> bytes, const std::string& name) {
-  TESSERA_TRY(const ContainerFile file, open_container(kProgramMagic, bytes, name));
-  TESSERA_TRY(const fb::ProgramT table, (unpack<fb::Program, fb::ProgramT>(file, name)));
-  Program program;
-  program.chip_fingerprint = file.chip_fingerprint;
-  program.chip_name = table.chip_name;
-  TESSERA_RETURN_IF_ERROR(fill_stream(table, name, program));
-  const auto section_bytes = static_cast<std::int64_t>(file.section.size());
+// Whether every part of the section that linking names has a digest of its own.
+bool has_digests(const fb::PackageT& table) {
+  if (table.constants.empty() || !table.constants.back()) return true;  // refused later
+  if (table.constants.back()->sha256.empty()) return false;
+  return std::ranges::all_of(table.host_steps, [](const auto& step) {
+    return step && !step->graph_text.empty() &&
+           std::ranges::all_of(step->constants, [](const auto& constant) {
+             return constant && !constant->sha256.empty();
+           });
+  });
+}
+
+Result<isa::Unlinked> read_unlinked(const fb::PackageT& table, std::uint64_t section_bytes,
+                                    const std::string& name) {
+  isa::Unlinked unlinked;
+  TESSERA_TRY(const fb::ConstantT* region, weight_region(table, section_bytes, name));
+  TESSERA_TRY(const SectionPart weights, part_of(*region, section_bytes, name));
+  if (weights.bytes > 0) unlinked.weights = isa::Weights(weights);
+  TESSERA_RETURN_IF_ERROR(fill_unlinked(table, name, unlinked));
+  for (const auto& entry : table.host_steps) {
+    if (!entry) return bad(name, "an empty host step");
+    TESSERA_TRY(HostStep step, host_step_of(*entry, name));
+    step.body = entry->graph_text;
+    for (const auto& constant : entry->constants) {
+      if (!constant) return bad(name, "an empty constant");
+      TESSERA_TRY(StepConstant unread, unread_constant(*constant, section_bytes, name));
+      step.constants.push_back(std::move(unread));
+    }
+    unlinked.host_steps.push_back(std::move(step));
+  }
+  const Status status = check_unlinked(unlinked);
+  if (!status.ok()) return bad(name, status.error().message);
+  return unlinked;
+}
+
+// The weights of the whole package, which say where they lie in its file.
+isa::Unlinked unlinked_of(Package package) {
+  isa::Unlinked unlinked = std::move(static_cast<isa::Unlinked&>(package));
+  if (!unlinked.weights.empty()) {
+    unlinked.weights.also_at({0, unlinked.weights.size(), sha256(unlinked.weights)});
+  }
+  return unlinked;
+}
+
+// Weights at the section's start, or those that the table says are elsewhere.
+Result<isa::Weights> weights_of(const fb::ProgramT& table, std::span<const std::byte> section,
+                                const std::shared_ptr<const void>& owner, const std::string& name) {
+  if (table.weights) {
+    if (table.weights_file.empty()) return bad(name, "weights in another file without a name");
+    TESSERA_TRY(const SectionPart part, part_of(*table.weights, kRegionBytesMax, name));
+    return isa::Weights(part);
+  }
+  const auto section_bytes = static_cast<std::int64_t>(section.size());
   const std::int64_t weight_bytes = table.weight_bytes < 0 ? section_bytes : table.weight_bytes;
   if (weight_bytes > section_bytes) {
     return bad(name,
                fmt::format("{} bytes of weights in a section of {}", weight_bytes, section_bytes));
   }
+  const auto weights = section.first(static_cast<std::size_t>(weight_bytes));
+  if (owner != nullptr) return isa::Weights(owner, weights);
+  return isa::Weights(std::vector<std::byte>(weights.begin(), weights.end()));
+}
+
+// `owner`: of `bytes`; null: they are copied. What lies elsewhere is not read.
+Result<Program> read_program(std::span<const std::byte> bytes,
+                             const std::shared_ptr<const void>& owner, const std::string& name) {
+  TESSERA_TRY(const ContainerFile file, open_container(kProgramMagic, bytes, name));
+  TESSERA_TRY(const fb::ProgramT table, (unpack<fb::Program, fb::ProgramT>(file.payload, name)));
+  Program program;
+  program.chip_fingerprint = file.chip_fingerprint;
+  program.chip_name = table.chip_name;
+  program.weights_file = table.weights_file;
+  TESSERA_RETURN_IF_ERROR(fill_stream(table, name, program));
+  TESSERA_TRY(program.weights, weights_of(table, file.section, owner, name));
   if (!table.pieces.empty() && table.pieces.size() != program.tasks.size()) {
     return bad(name,
                fmt::format("{} pieces of {} tasks", table.pieces.size(), program.tasks.size()));
   }
   for (const fb::Piece& piece : table.pieces) program.pieces.push_back(piece_of(piece));
-  const auto weights = file.section.first(static_cast<std::size_t>(weight_bytes));
   for (const auto& entry : table.segments) {
     if (!entry || entry->task_first > entry->task_last || entry->task_last > program.tasks.size()) {
       return bad(name, fmt::format("a segment outside the {} tasks", program.tasks.size()));
@@ -468,6 +440,9 @@ Result<Program> read_program(std::span<const std::byte> bytes, const std::string
     for (const auto& step : entry->host_steps) {
       if (!step) return bad(name, "an empty host step");
       TESSERA_TRY(HostStep reference, whole_host_step_of(*step, file.section, name));
+      if (table.weights_file.empty() && is_unread(reference)) {
+        return bad(name, "constants in another file without a name");
+      }
       segment.host_steps.push_back(std::move(reference));
     }
     program.segments.push_back(std::move(segment));
@@ -485,7 +460,6 @@ Result<Program> read_program(std::span<const std::byte> bytes, const std::string
   TESSERA_TRY(program.outputs, slots_of(table.outputs, name));
   program.hints = hints_of(table.hints);
   TESSERA_TRY(program.dependencies_dropped, count_of(table.dependencies_dropped, name));
-  program.weights.assign(weights.begin(), weights.end());
   return program;
 }
 
@@ -501,89 +475,8 @@ Result<T> within_memory(const std::string& name, Read&& read) {
 
 }  // namespace
 
-std::vector<std::byte> serialise(const Package& package) {
-  TESSERA_CHECK(package.graph != nullptr, "a package without its graph");
-  fb::PackageT table;
-  std::vector<std::byte> section = package.weights;
-  for (const graph::TensorInfo& tensor : package.graph->tensors) {
-    if (tensor.constant == nullptr) continue;
-    append_constant(tensor.name, *tensor.constant, section, table.constants);
-  }
-  // The weight region comes first, so its size is where the first constant may begin.
-  auto weights = std::make_unique<fb::ConstantT>();
-  weights->format = static_cast<std::uint8_t>(Format::kU8);
-  weights->dims = {static_cast<std::int64_t>(package.weights.size())};
-  weights->bytes = package.weights.size();
-  table.constants.push_back(std::move(weights));
-  table.chip_name = package.chip_name;
-  table.graph_text = graph::dump(*package.graph);
-  for (const Frame& frame : package.frames) table.frames.push_back(to_fb(frame));
-  for (const HostStep& step : package.host_steps) table.host_steps.push_back(to_fb(step));
-  table.segments = package.segments;
-  table.workspace_bytes = package.workspace_bytes;
-  table.input_bytes = package.input_bytes;
-  table.output_bytes = package.output_bytes;
-  table.inputs = to_fb(package.inputs);
-  table.outputs = to_fb(package.outputs);
-  table.hints = to_fb(package.hints);
-  table.transpositions = to_fb(package.transpositions);
-  for (const PlacementRecord& record : package.placements) {
-    auto entry = std::make_unique<fb::PlacementT>();
-    entry->name = record.name;
-    entry->in_state_buffer = record.in_state_buffer;
-    entry->offset = record.offset;
-    entry->bytes = record.bytes;
-    entry->first_use = record.first_use;
-    entry->last_use = record.last_use;
-    table.placements.push_back(std::move(entry));
-  }
-  table.state_buffer_peak_bytes = package.state_buffer_peak_bytes;
-  table.dependencies_dropped = package.dependencies_dropped;
-  return pack(kPackageMagic, package.chip_fingerprint, table, section, is_extended(package));
-}
-
-std::vector<std::byte> serialise(const Program& program) {
-  fb::ProgramT table;
-  std::vector<std::byte> section = program.weights;
-  table.weight_bytes = static_cast<std::int64_t>(program.weights.size());
-  table.chip_name = program.chip_name;
-  const auto* stream = reinterpret_cast<const std::uint8_t*>(program.stream.data());
-  table.stream.assign(stream, stream + program.stream.size());
-  for (const Segment& segment : program.segments) {
-    auto entry = std::make_unique<fb::SegmentT>();
-    entry->task_first = segment.task_first;
-    entry->task_last = segment.task_last;
-    for (const HostStep& step : segment.host_steps) {
-      entry->host_steps.push_back(to_fb(step, section));
-    }
-    table.segments.push_back(std::move(entry));
-  }
-  table.workspace_bytes = program.workspace_bytes;
-  table.input_bytes = program.input_bytes;
-  table.output_bytes = program.output_bytes;
-  table.inputs = to_fb(program.inputs);
-  table.outputs = to_fb(program.outputs);
-  table.hints = to_fb(program.hints);
-  table.dependencies_dropped = program.dependencies_dropped;
-  if (std::any_of(program.pieces.begin(), program.pieces.end(),
-                  [](const PieceHint& piece) { return piece.known; })) {
-    for (const PieceHint& piece : program.pieces) table.pieces.push_back(to_fb(piece));
-  }
-  if (program.region) {
-    const isa::CoreRegion& region = *program.region;
-    table.region =
-        std::make_unique<fb::Region>(region.state_buffer.first, region.state_buffer.bytes,
-                                     region.kernel_memory.first, region.kernel_memory.bytes);
-  }
-  return pack(kProgramMagic, program.chip_fingerprint, table, section, is_extended(program));
-}
-
 Result<Package> parse_package(std::span<const std::byte> bytes, const std::string& name) {
   return within_memory<Package>(name, [&] { return read_package(bytes, name); });
-}
-
-Result<Program> parse_program(std::span<const std::byte> bytes, const std::string& name) {
-  return within_memory<Program>(name, [&] { return read_program(bytes, name); });
 }
 
 Result<Package> load_package(const std::string& path) {
@@ -591,9 +484,61 @@ Result<Package> load_package(const std::string& path) {
   return parse_package(bytes, path);
 }
 
-Result<Program> load_program(const std::string& path) {
-  TESSERA_TRY(const std::vector<std::byte> bytes, read_container(kProgramMagic, path));
-  return parse_program(bytes, path);
+Result<isa::Unlinked> parse_unlinked(std::span<const std::byte> bytes, const std::string& name) {
+  return within_memory<isa::Unlinked>(name, [&]() -> Result<isa::Unlinked> {
+    TESSERA_TRY(const ContainerFile file, open_container(kPackageMagic, bytes, name));
+    TESSERA_TRY(const fb::PackageT table, (unpack<fb::Package, fb::PackageT>(file.payload, name)));
+    TESSERA_TRY(isa::Unlinked unlinked, read_unlinked(table, file.section.size(), name));
+    unlinked.chip_fingerprint = file.chip_fingerprint;
+    return unlinked;
+  });
+}
+
+Result<isa::Unlinked> load_unlinked(const std::string& path) {
+  TESSERA_TRY(const SectionFile file, SectionFile::open(path));
+  if (file.is_package()) {
+    TESSERA_TRY(const auto front, file.front());
+    if (front) {
+      TESSERA_TRY(const fb::PackageT table,
+                  (unpack<fb::Package, fb::PackageT>(front->payload, path)));
+      if (has_digests(table)) {
+        TESSERA_TRY(isa::Unlinked unlinked, within_memory<isa::Unlinked>(path, [&] {
+                      return read_unlinked(table, file.section_bytes(), path);
+                    }));
+        unlinked.chip_fingerprint = front->chip_fingerprint;
+        return unlinked;
+      }
+    }
+  }
+  TESSERA_TRY(Package package, load_package(path));
+  return unlinked_of(std::move(package));
+}
+
+Result<Program> parse_program_alone(std::span<const std::byte> bytes, const std::string& name) {
+  return within_memory<Program>(name, [&] { return read_program(bytes, nullptr, name); });
+}
+
+Result<Program> parse_program(std::span<const std::byte> bytes, const std::string& name,
+                              const WeightsPlaces& places) {
+  TESSERA_TRY(Program program, parse_program_alone(bytes, name));
+  TESSERA_TRY(const std::string file, find_elsewhere(program, name, places));
+  (void)file;
+  return program;
+}
+
+Result<Program> load_program_alone(const std::string& path) {
+  TESSERA_TRY(std::vector<std::byte> bytes, read_container(kProgramMagic, path));
+  const auto held = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  return within_memory<Program>(path, [&] { return read_program(*held, held, path); });
+}
+
+Result<Program> load_program(const std::string& path, const WeightsPlaces& places) {
+  TESSERA_TRY(Program program, load_program_alone(path));
+  WeightsPlaces beside = places;
+  if (!beside.folder) beside.folder = folder_of(path);
+  TESSERA_TRY(const std::string file, find_elsewhere(program, path, beside));
+  (void)file;
+  return program;
 }
 
 FileKind file_kind(std::span<const std::byte> head) {

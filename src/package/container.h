@@ -8,17 +8,36 @@
 #include <vector>
 
 #include "base/result.h"
+#include "package/elsewhere.h"
 #include "package/package.h"
 
 namespace tessera::package {
 
+// A program with a weights_file is written without what has a part there, any other with all of it.
 std::vector<std::byte> serialise(const Package& package);
 std::vector<std::byte> serialise(const isa::Program& program);
+// The same into a file, without a copy of the weights.
+Status write_package(const std::string& path, const Package& package);
+Status write_program(const std::string& path, const isa::Program& program);
+
 Result<Package> parse_package(std::span<const std::byte> bytes, const std::string& name);
-Result<isa::Program> parse_program(std::span<const std::byte> bytes, const std::string& name);
 // Of a file, which is read as a whole.
 Result<Package> load_package(const std::string& path);
-Result<isa::Program> load_program(const std::string& path);
+
+// What linking takes of a package: neither the graph nor a byte of the section is read. Weights and constants
+// of host steps are elsewhere, in the package.
+Result<isa::Unlinked> parse_unlinked(std::span<const std::byte> bytes, const std::string& name);
+// Of a file that an older Tessera wrote everything is read.
+Result<isa::Unlinked> load_unlinked(const std::string& path);
+
+// With its weights, also where they are elsewhere (package/elsewhere.h). load_program() looks in the file's
+// folder if `places` names none.
+Result<isa::Program> parse_program(std::span<const std::byte> bytes, const std::string& name,
+                                   const WeightsPlaces& places = {});
+Result<isa::Program> load_program(const std::string& path, const WeightsPlaces& places = {});
+// What is elsewhere is left there.
+Result<isa::Program> parse_program_alone(std::span<const std::byte> bytes, const std::string& name);
+Result<isa::Program> load_program_alone(const std::string& path);
 
 enum class FileKind { kPackage, kProgram, kOther };
 FileKind file_kind(std::span<const std::byte> head);

@@ -1,18 +1,16 @@
 #include "package/container_file.h"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <memory>
-#include <new>
 #include <optional>
 
 #include "base/check.h"
 #include "base/input_file.h"
 #include "base/quantity.h"
+#include "package/sha256.h"
 
 namespace tessera::package {
 namespace {
@@ -20,28 +18,26 @@ namespace {
 constexpr std::size_t kDigestOffset = 40;
 constexpr std::size_t kDigestBytes = 32;
 constexpr std::size_t kHeaderBytes = kDigestOffset + kDigestBytes;
+constexpr std::size_t kFrontDigestOffset = kHeaderBytes;
+constexpr std::size_t kFrontDigestEnd = kFrontDigestOffset + kDigestBytes;
 constexpr std::int64_t kAlignment = 64;
-constexpr std::size_t kPayloadOffset = 128;  // kHeaderBytes rounded up
+constexpr std::size_t kPayloadOffset = kContainerHeadBytes;  // kFrontDigestEnd rounded up
 constexpr std::uint32_t kHeadDigestedFrom = 3;
 
-using Digest = std::array<unsigned char, kDigestBytes>;
+constexpr std::array<std::byte, kAlignment> kZeros{};
 
 // Of all but the digest itself; before version 3 of all behind it.
-Digest digest_of(std::span<const std::byte> bytes, std::uint32_t version) {
-  const auto head = bytes.first(version < kHeadDigestedFrom ? 0 : kDigestOffset);
-  const auto rest = bytes.subspan(kHeaderBytes);
-  Digest digest{};
-  unsigned int length = 0;
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
-                                                                        &EVP_MD_CTX_free);
-  const bool ok = context != nullptr &&
-                  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1 &&
-                  EVP_DigestUpdate(context.get(), head.data(), head.size()) == 1 &&
-                  EVP_DigestUpdate(context.get(), rest.data(), rest.size()) == 1 &&
-                  EVP_DigestFinal_ex(context.get(), digest.data(), &length) == 1;
-  if (!ok) throw std::bad_alloc();  // what it is short of
-  TESSERA_CHECK(length == kDigestBytes, "SHA-256 gave {} bytes", length);
-  return digest;
+Sha256 digest_of(std::span<const std::byte> bytes, std::uint32_t version) {
+  return sha256(
+      {bytes.first(version < kHeadDigestedFrom ? 0 : kDigestOffset), bytes.subspan(kHeaderBytes)});
+}
+
+Sha256 front_digest(std::span<const std::byte> front) {
+  return sha256({front.first(kDigestOffset), front.subspan(kFrontDigestEnd)});
+}
+
+bool is_at(const Sha256& digest, std::span<const std::byte> bytes, std::size_t offset) {
+  return std::memcmp(bytes.data() + offset, digest.data(), kDigestBytes) == 0;
 }
 
 void put(std::vector<std::byte>& bytes, std::size_t offset, const void* value, std::size_t size) {
@@ -68,28 +64,38 @@ Status check_magic(const char* magic, std::span<const std::byte> bytes, const st
   return bad(name, fmt::format("does not begin with the magic '{:.7s}'", magic));
 }
 
-struct Places {
-  std::uint64_t payload_bytes = 0, section_offset = 0;
-};
-
 // Nothing where a file of `size` bytes is not what its head says.
-std::optional<Places> places_of(std::span<const std::byte> head, std::uint64_t size) {
+std::optional<ContainerPlaces> places_of(std::span<const std::byte> head, std::uint64_t size) {
   const auto payload_bytes = get<std::uint64_t>(head, 24);
   const auto section_bytes = get<std::uint64_t>(head, 32);
   if (payload_bytes > size - kPayloadOffset) return std::nullopt;
   const auto section_offset = static_cast<std::uint64_t>(
       round_up(static_cast<std::int64_t>(kPayloadOffset + payload_bytes), kAlignment));
   if (section_offset > size || size - section_offset != section_bytes) return std::nullopt;
-  return Places{payload_bytes, section_offset};
+  return ContainerPlaces{payload_bytes, section_offset, section_bytes};
 }
 
 Error other_size(const std::string& name, std::uint64_t size) {
   return damaged(name, fmt::format("its head does not speak of the {} bytes that it has", size));
 }
 
-// Of the first bytes of a file of `size` bytes.
-Result<Places> check_head(const char* magic, std::span<const std::byte> head, std::uint64_t size,
-                          const std::string& name) {
+Status check_version(std::uint32_t version, const std::string& name) {
+  if (version > kContainerVersionNewest) {
+    return bad(name, fmt::format("container version {} is of a newer Tessera, allowed {} to {}; "
+                                 "compile the model with this one",
+                                 version, kContainerVersionOldest, kContainerVersionNewest));
+  }
+  if (version < kContainerVersionOldest) {
+    return bad(name, fmt::format("container version {}, allowed {} to {}; compile the model again",
+                                 version, kContainerVersionOldest, kContainerVersionNewest));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<ContainerPlaces> check_container_head(const char* magic, std::span<const std::byte> head,
+                                             std::uint64_t size, const std::string& name) {
   TESSERA_RETURN_IF_ERROR(check_magic(magic, head, name));
   if (size < kPayloadOffset) {
     return damaged(name,
@@ -100,47 +106,80 @@ Result<Places> check_head(const char* magic, std::span<const std::byte> head, st
   return *places;
 }
 
-}  // namespace
+std::uint64_t container_fingerprint(std::span<const std::byte> head) {
+  return get<std::uint64_t>(head, 16);
+}
+
+std::uint64_t SectionPieces::add(std::span<const std::byte> piece) {
+  const auto offset =
+      static_cast<std::uint64_t>(round_up(static_cast<std::int64_t>(size_), kAlignment));
+  if (offset > size_) pieces_.push_back(std::span(kZeros).first(offset - size_));
+  pieces_.push_back(piece);
+  size_ = offset + piece.size();
+  return offset;
+}
+
+std::vector<std::byte> container_front(const char* magic, const ContainerContents& contents,
+                                       std::uint32_t version) {
+  const std::uint64_t payload_bytes = contents.payload.size();
+  std::uint64_t section_bytes = 0;
+  for (const std::span<const std::byte> piece : contents.section) section_bytes += piece.size();
+  std::vector<std::byte> front(static_cast<std::size_t>(
+      round_up(static_cast<std::int64_t>(kPayloadOffset + payload_bytes), kAlignment)));
+  put(front, 0, magic, 8);
+  put(front, 8, &version, 4);
+  put(front, 16, &contents.chip_fingerprint, 8);
+  put(front, 24, &payload_bytes, 8);
+  put(front, 32, &section_bytes, 8);
+  if (payload_bytes > 0) {
+    put(front, kPayloadOffset, contents.payload.data(), contents.payload.size());
+  }
+  const bool head_digested = version >= kHeadDigestedFrom;
+  if (head_digested) {
+    const Sha256 of_front = front_digest(front);
+    put(front, kFrontDigestOffset, of_front.data(), of_front.size());
+  }
+  std::vector<std::span<const std::byte>> all = {
+      std::span(front).first(head_digested ? kDigestOffset : 0),
+      std::span(front).subspan(kHeaderBytes)};
+  all.insert(all.end(), contents.section.begin(), contents.section.end());
+  const Sha256 digest = sha256(all);
+  put(front, kDigestOffset, digest.data(), digest.size());
+  return front;
+}
 
 std::vector<std::byte> write_container(const char* magic, const ContainerFile& file,
                                        std::uint32_t version) {
-  const auto section_offset = static_cast<std::size_t>(
-      round_up(static_cast<std::int64_t>(kPayloadOffset + file.payload.size()), kAlignment));
-  std::vector<std::byte> bytes(section_offset + file.section.size());
-  const std::uint64_t payload_bytes = file.payload.size();
-  const std::uint64_t section_bytes = file.section.size();
-  put(bytes, 0, magic, 8);
-  put(bytes, 8, &version, 4);
-  put(bytes, 16, &file.chip_fingerprint, 8);
-  put(bytes, 24, &payload_bytes, 8);
-  put(bytes, 32, &section_bytes, 8);
-  if (!file.payload.empty()) put(bytes, kPayloadOffset, file.payload.data(), file.payload.size());
-  if (!file.section.empty()) put(bytes, section_offset, file.section.data(), file.section.size());
-  const Digest digest = digest_of(bytes, version);
-  put(bytes, kDigestOffset, digest.data(), digest.size());
+  std::vector<std::byte> bytes = container_front(
+      magic, {file.chip_fingerprint, file.payload, std::span(&file.section, 1)}, version);
+  bytes.insert(bytes.end(), file.section.begin(), file.section.end());
   return bytes;
 }
 
 Result<ContainerFile> open_container(const char* magic, std::span<const std::byte> bytes,
                                      const std::string& name) {
-  TESSERA_TRY(const Places places, check_head(magic, bytes, bytes.size(), name));
+  TESSERA_TRY(const ContainerPlaces places, check_container_head(magic, bytes, bytes.size(), name));
   const auto version = get<std::uint32_t>(bytes, 8);
-  const Digest digest = digest_of(bytes, version);
-  if (version == 0 || std::memcmp(bytes.data() + kDigestOffset, digest.data(), kDigestBytes) != 0) {
+  if (version == 0 || !is_at(digest_of(bytes, version), bytes, kDigestOffset)) {
     return damaged(name, "the digest does not match the contents");
   }
-  if (version > kContainerVersionNewest) {
-    return bad(name, fmt::format("container version {} is of a newer Tessera, allowed {} to {}; "
-                                 "compile the model with this one",
-                                 version, kContainerVersionOldest, kContainerVersionNewest));
-  }
-  if (version < kContainerVersionOldest) {
-    return bad(name, fmt::format("container version {}, allowed {} to {}; compile the model again",
-                                 version, kContainerVersionOldest, kContainerVersionNewest));
-  }
+  TESSERA_RETURN_IF_ERROR(check_version(version, name));
   return ContainerFile{get<std::uint64_t>(bytes, 16),
                        bytes.subspan(kPayloadOffset, places.payload_bytes),
                        bytes.subspan(places.section_offset)};
+}
+
+Result<std::optional<std::span<const std::byte>>> open_container_front(
+    std::span<const std::byte> bytes, const ContainerPlaces& places, const std::string& name) {
+  using Payload = std::optional<std::span<const std::byte>>;
+  TESSERA_CHECK(bytes.size() == places.section_offset, "{} bytes in front of a section at {}",
+                bytes.size(), places.section_offset);
+  if (is_at(Sha256{}, bytes, kFrontDigestOffset)) return Payload();
+  if (!is_at(front_digest(bytes), bytes, kFrontDigestOffset)) {
+    return damaged(name, "the digest does not match the contents");
+  }
+  TESSERA_RETURN_IF_ERROR(check_version(get<std::uint32_t>(bytes, 8), name));
+  return Payload(bytes.subspan(kPayloadOffset, places.payload_bytes));
 }
 
 Result<std::vector<std::byte>> read_container(const char* magic, const std::string& path) {
@@ -152,7 +191,7 @@ Result<std::vector<std::byte>> read_container(const char* magic, const std::stri
   const auto size = static_cast<std::uint64_t>(file->size());
   std::vector<std::byte> head(std::min<std::uint64_t>(size, kPayloadOffset));
   if (const Status read = file->read_at(0, head); !read.ok()) return reading(read.error());
-  TESSERA_TRY(const Places places, check_head(magic, head, size, path));
+  TESSERA_TRY(const ContainerPlaces places, check_container_head(magic, head, size, path));
   (void)places;
   auto bytes = file->read_rest();
   if (!bytes.ok()) return reading(bytes.error());

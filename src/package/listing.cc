@@ -4,6 +4,7 @@
 #include <map>
 
 #include "package/container.h"
+#include "package/sha256.h"
 #include "package/weight_use.h"
 #include "tessera/visible_text.h"
 
@@ -112,6 +113,10 @@ std::string inspect(const Program& program) {
                      bytes_text(static_cast<std::int64_t>(program.stream.size())),
                      bytes_text(static_cast<std::int64_t>(program.weights.size())),
                      bytes_text(program.workspace_bytes));
+  if (program.weights.part()) {
+    out += fmt::format("  weights in '{}', SHA-256 {}\n", visible_text(program.weights_file),
+                       sha256_text(program.weights.part()->digest));
+  }
   struct Count {
     std::int64_t tasks = 0, steps = 0, dependencies = 0;
   };

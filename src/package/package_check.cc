@@ -18,6 +18,26 @@ using isa::TensorSlot;
 
 Error bad(std::string message) { return {ErrorCode::kInvalidModel, std::move(message)}; }
 
+Status check_frame(const isa::Unlinked& unlinked, const Frame& frame) {
+  if (frame.segment >= unlinked.segments) {
+    return bad(
+        fmt::format("a frame of segment {}, there are {}", frame.segment, unlinked.segments));
+  }
+  if (frame.layer >= unlinked.hints.size()) {
+    return bad(
+        fmt::format("a frame of layer {}, there are {}", frame.layer, unlinked.hints.size()));
+  }
+  for (const FrameTask& task : frame.tasks) {
+    for (const FrameDependency& d : task.dependencies) {
+      if (d.frame >= unlinked.frames.size() || d.task >= unlinked.frames[d.frame].tasks.size()) {
+        return bad(
+            fmt::format("a dependency on frame {} task {} that is not there", d.frame, d.task));
+      }
+    }
+  }
+  return {};
+}
+
 class PackageChecker {
  public:
   explicit PackageChecker(const Package& package)
@@ -27,18 +47,13 @@ class PackageChecker {
                  package.input_bytes, package.output_bytes} {}
 
   Status run() const {
-    TESSERA_RETURN_IF_ERROR(
-        check_regions(package_.workspace_bytes, package_.input_bytes, package_.output_bytes));
-    if (package_.segments < 1 || package_.segments != package_.host_steps.size() + 1) {
-      return bad(fmt::format("{} segments around {} host steps", package_.segments,
-                             package_.host_steps.size()));
-    }
+    TESSERA_RETURN_IF_ERROR(check_unlinked(package_));
     TESSERA_RETURN_IF_ERROR(check_slots(package_.inputs, graph_.inputs, "inputs"));
     TESSERA_RETURN_IF_ERROR(check_slots(package_.outputs, graph_.outputs, "outputs"));
     for (const HostStep& step : package_.host_steps) {
       TESSERA_RETURN_IF_ERROR(check_host_step(step));
     }
-    return check_frames();
+    return check_transpositions();
   }
 
  private:
@@ -86,28 +101,7 @@ class PackageChecker {
     return check_slots(step.outputs, node.outputs, "outputs of host step '" + node.name + "'");
   }
 
-  Status check_frame(const Frame& frame) const {
-    if (frame.segment >= package_.segments) {
-      return bad(
-          fmt::format("a frame of segment {}, there are {}", frame.segment, package_.segments));
-    }
-    if (frame.layer >= package_.hints.size()) {
-      return bad(
-          fmt::format("a frame of layer {}, there are {}", frame.layer, package_.hints.size()));
-    }
-    for (const FrameTask& task : frame.tasks) {
-      for (const FrameDependency& d : task.dependencies) {
-        if (d.frame >= package_.frames.size() || d.task >= package_.frames[d.frame].tasks.size()) {
-          return bad(
-              fmt::format("a dependency on frame {} task {} that is not there", d.frame, d.task));
-        }
-      }
-    }
-    return {};
-  }
-
-  Status check_frames() const {
-    for (const Frame& frame : package_.frames) TESSERA_RETURN_IF_ERROR(check_frame(frame));
+  Status check_transpositions() const {
     for (const TranspositionHint& hint : package_.transpositions) {
       if (hint.layer >= package_.hints.size()) {
         return bad(fmt::format("a transposition in layer {}, there are {}", hint.layer,
@@ -130,6 +124,17 @@ Status check_regions(std::int64_t workspace, std::int64_t inputs, std::int64_t o
       return bad(fmt::format("a DRAM region of {} bytes, allowed 0..{}", bytes, kRegionBytesMax));
     }
   }
+  return {};
+}
+
+Status check_unlinked(const isa::Unlinked& unlinked) {
+  TESSERA_RETURN_IF_ERROR(
+      check_regions(unlinked.workspace_bytes, unlinked.input_bytes, unlinked.output_bytes));
+  if (unlinked.segments < 1 || unlinked.segments != unlinked.host_steps.size() + 1) {
+    return bad(fmt::format("{} segments around {} host steps", unlinked.segments,
+                           unlinked.host_steps.size()));
+  }
+  for (const Frame& frame : unlinked.frames) TESSERA_RETURN_IF_ERROR(check_frame(unlinked, frame));
   return {};
 }
 

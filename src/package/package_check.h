@@ -15,6 +15,8 @@ inline constexpr std::int64_t kRegionBytesMax = std::int64_t{64} << 30;
 // Workspace, inputs and outputs, each 0..kRegionBytesMax.
 Status check_regions(std::int64_t workspace, std::int64_t inputs, std::int64_t outputs);
 
+// What can be said without the graph: regions, segments, and what frames name.
+Status check_unlinked(const isa::Unlinked& unlinked);
 // `package.graph` is set and has passed graph::verify().
 Status check_package(const Package& package);
 

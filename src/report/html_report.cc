@@ -2,15 +2,16 @@
 // The page itself is report_page.html, compiled in; the data is a JSON object put in its place.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "link/link.h"
 #include "network/network.h"
 #include "package/container.h"
 #include "package/weight_use.h"
+#include "report/card_picture.h"
 #include "report/layer_json.h"
 #include "report/page_texts.h"
 #include "report/report_page.h"
@@ -49,7 +50,7 @@ json engines_json(const RunResult& run) {
 // With the layers' cycles by cause and their roofline where the run has a timeline.
 json layers_json(const Network& network, const RunResult& run, json& roofline) {
   std::optional<report::RooflineReport> report;
-  if (!run.timeline.empty()) {
+  if (!run.timeline.empty() && run.cores.empty()) {
     if (const auto program = link::link(network.state().package, network.state().chip);
         program.ok()) {
       report = report::roofline_report(network, *program, run);
@@ -103,6 +104,12 @@ json timeline_json(const RunResult& run, json& names) {
   const auto index_of = [](std::map<std::string, int>& map, const std::string& name) {
     return map.emplace(name, static_cast<int>(map.size())).first->second;
   };
+  // Rows in the order of the engines, core by core.
+  std::set<std::string> seen;
+  for (const TimelineEvent& event : run.timeline) seen.insert(event.engine);
+  for (const EngineUse& engine : run.engines) {
+    if (seen.contains(engine.name)) index_of(engines, engine.name);
+  }
   for (const TimelineEvent& event : run.timeline) {
     rows.push_back(
         {index_of(engines, event.engine), index_of(layers, event.layer), event.begin, event.end});
@@ -147,37 +154,41 @@ std::string report::html_report_text(const std::string& title, const Network& ne
   for (int cause = 0; cause < report::kCauseCount; ++cause) {
     causes.push_back(report::cause_name(static_cast<report::Cause>(cause)));
   }
-  const json data = {{"title", title},
-                     {"arch", network.state().chip.name},
-                     {"cycles", run.cycles},
-                     {"clock_hertz", run.clock_hertz},
-                     {"nodes_on_processor", network.placement().nodes_on_processor},
-                     {"nodes_on_host", network.placement().nodes_on_host},
-                     {"host_steps", std::move(host_steps)},
-                     {"idle_engine_cycles", idle_engine_cycles(run.engines)},
-                     {"engines", engines_json(run)},
-                     {"layers", std::move(layers)},
-                     {"causes", std::move(causes)},
-                     {"roofline", std::move(roofline)},
-                     {"savings", savings_json(network.state().package)},
-                     {"transpositions", transpositions_json(network.state().package)},
-                     {"names", std::move(names)},
-                     {"timeline", std::move(timeline)}};
+  json data = {{"title", title},
+               {"arch", network.state().chip.name},
+               {"cycles", run.cycles},
+               {"clock_hertz", run.clock_hertz},
+               {"nodes_on_processor", network.placement().nodes_on_processor},
+               {"nodes_on_host", network.placement().nodes_on_host},
+               {"host_steps", std::move(host_steps)},
+               {"idle_engine_cycles", idle_engine_cycles(run.engines)},
+               {"engines", engines_json(run)},
+               {"layers", std::move(layers)},
+               {"causes", std::move(causes)},
+               {"roofline", std::move(roofline)},
+               {"savings", savings_json(network.state().package)},
+               {"transpositions", transpositions_json(network.state().package)},
+               {"names", std::move(names)},
+               {"timeline", std::move(timeline)}};
+  std::string picture;
+  if (!run.cores.empty()) {
+    const CardUse use = card_use(run, network.state().chip);
+    data["cores"] = use.cores.size();
+    data["cards"] = use.cards;
+    picture = "<div class=\"wide\">\n" + card_picture(use, run.cycles) + "</div>\n";
+  }
   std::string page(kReportPage);
-  const std::string mark = "/*DATA*/null";
-  page.replace(page.find(mark), mark.size(), script_text(data));
+  const auto put = [&page](std::string_view mark, const std::string& text) {
+    page.replace(page.find(mark), mark.size(), text);
+  };
+  put("/*DATA*/null", script_text(data));
+  put("<!--CARD-->", picture);  // names in the data open no comment
   return page;
 }
 
 Status write_html_report(const std::string& path, const std::string& title, const Network& network,
                          const RunResult& run) {
   TESSERA_RETURN_IF_ERROR(network::check_package(network.state(), "a report"));
-  const bool several =
-      std::ranges::any_of(run.engines, [](const EngineUse& engine) { return engine.core > 0; });
-  if (several) {
-    return Error{ErrorCode::kUnsupported,
-                 "a report of a run on several cores; run on one, or write a timeline"};
-  }
   const std::string page = report::html_report_text(title, network, run);
   return write_text_file(path, page);
 }

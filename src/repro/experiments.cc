@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "arch/nearest.h"
+#include "repro/card_tables.h"
 #include "repro/csv.h"
 #include "repro/dram_timing.h"
 #include "repro/gemmini_timing.h"
@@ -106,7 +107,17 @@ constexpr const char* kDramNeeds =
     "  outstanding, requests, bandwidth_gbs, latency_mean_ns, latency_p99_ns, row_hits,\n"
     "  row_misses, row_conflicts, refreshes";
 
-constexpr std::array<Experiment, 2> kExperiments = {{
+Result<ExperimentResult> cores_of_cards(const ExperimentOptions& options) {
+  if (!options.card_runner) {
+    return Error{ErrorCode::kInvalidArgument, "card: nothing compiles and runs its cases"};
+  }
+  return card_tables(options.networks.empty() ? card_networks() : options.networks,
+                     options.card_runner);
+}
+
+constexpr std::array<Experiment, 3> kExperiments = {{
+    {"card", "latency and throughput of networks on the cores of cards, beside two baselines",
+     "nothing: its published figures are ratios in the text", cores_of_cards, false, true},
     {"dram", "bandwidth of a DRAM channel held against a simulator's", kDramNeeds, dram},
     {"timing", "cycles and times held against what others measured", kTimingNeeds, timing, true},
 }};

@@ -4,8 +4,10 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
+#include "repro/card_case.h"
 #include "repro/experiment_result.h"
 #include "repro/workload.h"
 
@@ -14,7 +16,9 @@ namespace tessera::repro {
 struct ExperimentOptions {
   std::string data;     // folder with the published figures
   std::string profile;  // experiments with rows of their own: ours for it, without published ones
-  WorkloadRunner runner = {};  // without it workloads are left out, and a note says so
+  WorkloadRunner runner = {};              // without it workloads are left out, and a note says so
+  std::vector<std::string> networks = {};  // card: of the zoo; empty: the published ones
+  CardRunner card_runner = {};             // card: needed
 };
 
 struct Experiment {
@@ -22,7 +26,8 @@ struct Experiment {
   const char* help;   // one line
   const char* needs;  // the files below --data, with their columns
   Result<ExperimentResult> (*run)(const ExperimentOptions& options);
-  bool has_rows = false;  // takes ExperimentOptions::profile
+  bool has_rows = false;      // takes ExperimentOptions::profile
+  bool has_networks = false;  // takes ExperimentOptions::networks, and no data
 };
 
 std::span<const Experiment> experiments();

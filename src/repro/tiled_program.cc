@@ -77,8 +77,9 @@ class Builder {
                        .dims = {program.input_bytes},
                        .address = {BaseIndex::kInput, 0}}};
     const float one = 1.0f;
-    program.weights.resize(sizeof one);
-    std::memcpy(program.weights.data(), &one, sizeof one);
+    std::vector<std::byte> weights(sizeof one);
+    std::memcpy(weights.data(), &one, sizeof one);
+    program.weights = std::move(weights);
     return program;
   }
 

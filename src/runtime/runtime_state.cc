@@ -42,6 +42,11 @@ Result<device::DeviceConfig> device_options(const DeviceOptions& options, const 
   if (!simulated && (options.pace != 0 || options.timing_only)) {
     return wrong_option(name, "pace and timing-only are of the device sim, which has a clock");
   }
+  if (options.cores > 1 && options.virtual_functions > 1) {
+    return wrong_option(name,
+                        fmt::format("{} cores and {} virtual functions; allowed is one of them",
+                                    options.cores, options.virtual_functions));
+  }
   if (options.traps != 0 && (!simulated || options.timing_only || options.pace > 0)) {
     return wrong_option(name,
                         "traps are of the device sim where it computes the values: not with "
@@ -65,6 +70,9 @@ Result<device::DeviceConfig> device_options(const DeviceOptions& options, const 
   made.pace = {.enabled = options.pace > 0, .factor = options.pace > 0 ? 1 / options.pace : 1};
   made.run_limit = options.hang_timeout;
   made.traps = options.traps;
+  made.cores = options.cores;
+  made.cards = options.cards;
+  made.split = options.split;
   return made;
 }
 

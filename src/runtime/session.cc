@@ -1,6 +1,7 @@
 #include "tessera/session.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -360,7 +361,42 @@ device::DeviceConfig device_of(const SessionOptions& options, const ChipConfig& 
   result.cores = options.cores;
   result.cards = options.cards;
   result.split = options.split;
+  result.cores_per_image = options.cores_per_image;
   result.progress = options.progress;
+  return result;
+}
+
+// A divisor of the cores, each team of so many with an image of its own.
+Result<int> images_of(const SessionOptions& options) {
+  if (options.cores_per_image == 0) return 1;
+  if (options.cores_per_image >= 1 && options.cores >= 1 &&
+      options.cores % options.cores_per_image == 0) {
+    return options.cores / options.cores_per_image;
+  }
+  std::vector<int> allowed;
+  for (int cores = 1; cores <= options.cores; ++cores) {
+    if (options.cores % cores == 0) allowed.push_back(cores);
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("{} cores an image, of {}; allowed {}", options.cores_per_image,
+                           options.cores, fmt::join(allowed, ", "))};
+}
+
+// As of a network with inputs and outputs for each image.
+std::shared_ptr<const NetworkState> for_images(const std::shared_ptr<const NetworkState>& network,
+                                               int images) {
+  if (images == 1) return network;
+  auto result = std::make_shared<NetworkState>(*network);
+  const auto repeat = [images](auto& list) {
+    const auto once = list;
+    for (int image = 1; image < images; ++image) list.insert(list.end(), once.begin(), once.end());
+  };
+  for (auto* const list :
+       {&result->inputs, &result->outputs, &result->device_inputs, &result->device_outputs}) {
+    repeat(*list);
+  }
+  repeat(result->input_layouts);
+  repeat(result->output_layouts);
   return result;
 }
 
@@ -389,7 +425,8 @@ Result<Session> Session::open(const Network& network, const SessionOptions& opti
   return guarded("opening a session", [&]() -> Result<Session> {
     TESSERA_RETURN_IF_ERROR(check_traps(options));
     auto state = std::make_unique<SessionState>(options);
-    state->network = network.share();
+    TESSERA_TRY(const int images, images_of(options));
+    state->network = for_images(network.share(), images);
     TESSERA_TRY(state->device,
                 device::make_device(device_of(state->options, state->network->chip)));
     TESSERA_TRY(state->loaded, state->device->load(state->network));

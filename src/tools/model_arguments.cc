@@ -41,7 +41,7 @@ void ModelArguments::add_to(CLI::App& app, const char* what) {
   app.add_option("--shape", shapes, "shape of an input with open dimensions: NAME=1x3x48x320");
   app.add_option("--weights", weights,
                  "safetensors file: weights and biases by layer in place of the model's (what a "
-                 "derived PyTorch module saves)");
+                 "derived PyTorch module saves); of a program: the package that has its weights");
   app.add_option("--tile-budget", tile_budget_bytes,
                  "state-buffer bytes a partition that one task may use (0: the compiler chooses)")
       ->check(CLI::NonNegativeNumber);
@@ -165,7 +165,6 @@ Error belongs_to_models(const std::string& path, const char* option) {
 
 Status ModelArguments::check_program_options() const {
   const char* const option = !shapes.empty()           ? "--shape"
-                             : !weights.empty()        ? "--weights"
                              : !format.empty()         ? "--format"
                              : tile_budget_bytes != 0  ? "--tile-budget"
                              : everything_through_dram ? "--through-dram"
@@ -176,13 +175,19 @@ Status ModelArguments::check_program_options() const {
   return {};
 }
 
-Result<isa::Program> read_program(const std::string& path, const std::string& arch, bool streaming,
-                                  FileRoles& roles, std::string* steps_queue) {
-  if (package::kind_of_file(path) == package::FileKind::kProgram) {
-    return package::load_program(path);
+Result<isa::Program> read_program(const ProgramSource& source, FileRoles& roles) {
+  if (package::kind_of_file(source.path) == package::FileKind::kProgram) {
+    TESSERA_TRY(isa::Program program, package::load_program_alone(source.path));
+    TESSERA_TRY(const std::string file,
+                package::find_elsewhere(program, source.path,
+                                        {source.weights, package::folder_of(source.path)}));
+    if (source.weights.empty()) roles.read("the program's weights", file);
+    return program;
   }
+  if (!source.weights.empty()) return belongs_to_models(source.path, "--weights");
   std::vector<std::string> files;
-  auto assembled = network::assemble_file(path, arch, streaming, &files, steps_queue);
+  auto assembled = network::assemble_file(source.path, source.arch, source.streaming, &files,
+                                          source.steps_queue);
   for (const std::string& file : files) roles.read("a file of the text", file);
   return assembled;
 }
@@ -192,7 +197,8 @@ Result<Network> ModelArguments::load_with_programs(FileRoles& roles) const {
   TESSERA_RETURN_IF_ERROR(check_program_options());
   TESSERA_RETURN_IF_ERROR(roles.check());
   const std::string asked = arch == ModelArguments{}.arch ? "" : arch;
-  TESSERA_TRY(isa::Program program, read_program(model, asked, false, roles));
+  TESSERA_TRY(isa::Program program,
+              read_program({.path = model, .arch = asked, .weights = weights}, roles));
   TESSERA_RETURN_IF_ERROR(roles.check());
   return network::network_from_program(std::move(program), model, asked);
 }

@@ -83,8 +83,14 @@ void add_functions_option(CLI::App& app, int& functions);
 // What is said of `option` beside a program.
 Error belongs_to_models(const std::string& path, const char* option);
 // A program file, or a firmware text, assembled; the files that it names are read, too.
-Result<isa::Program> read_program(const std::string& path, const std::string& arch, bool streaming,
-                                  FileRoles& roles, std::string* steps_queue = nullptr);
+struct ProgramSource {
+  std::string path;
+  std::string arch = {};     // in place of the text's or program's
+  std::string weights = {};  // of a program whose weights are elsewhere: the file that has them
+  bool streaming = false;
+  std::string* steps_queue = nullptr;  // firmware/assemble_options.h
+};
+Result<isa::Program> read_program(const ProgramSource& source, FileRoles& roles);
 
 // The files beside a model that its tensors come from are read, too.
 Status check_external(const graph::Graph& graph, FileRoles& roles);

@@ -6,13 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "arch/architecture_file.h"
-#include "base/quantity.h"
 #include "isa/accesses.h"
 #include "isa/encoding.h"
-#include "isa/memory_uses.h"
 #include "isa/verify.h"
-#include "link/relocate.h"
 
 namespace tessera::agreement {
 namespace {
@@ -21,73 +17,6 @@ using isa::Access;
 using isa::Dependency;
 using isa::TaskDescriptor;
 using isa::TaskId;
-
-class List {
- public:
-  explicit List(const isa::CardProgram& card) : card_(card), next_(card.cores.size(), 0) {
-    program_ = card.cores.front();
-    program_.tasks.clear();
-    program_.stream.clear();
-    program_.stream_offsets.clear();
-    program_.pieces.clear();
-  }
-
-  Status add_segment(std::size_t s, bool last_first) {
-    isa::Segment& segment = program_.segments[s];
-    segment.task_first = static_cast<TaskId>(program_.tasks.size());
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t i = 0; i < card_.cores.size(); ++i) {
-        const std::size_t core = last_first ? card_.cores.size() - 1 - i : i;
-        while (next_[core] < card_.cores[core].segments[s].task_last && is_free(core)) {
-          add(core, segment.task_first);
-          moved = true;
-        }
-      }
-    }
-    segment.task_last = static_cast<TaskId>(program_.tasks.size());
-    for (std::size_t core = 0; core < card_.cores.size(); ++core) {
-      if (next_[core] == card_.cores[core].segments[s].task_last) continue;
-      return Error{ErrorCode::kInternal,
-                   fmt::format("core {} waits with task {} for ever", core, next_[core])};
-    }
-    return {};
-  }
-
-  isa::Program take() {
-    isa::encode_stream(program_);
-    return std::move(program_);
-  }
-
- private:
-  bool is_free(std::size_t core) const {
-    const TaskDescriptor& task = card_.cores[core].tasks[next_[core]];
-    return std::all_of(task.remote.begin(), task.remote.end(),
-                       [&](const auto& remote) { return remote.on.task < next_[remote.core]; });
-  }
-
-  void add(std::size_t core, TaskId first) {
-    const TaskId from = next_[core]++;
-    TaskDescriptor task = card_.cores[core].tasks[from];
-    const std::vector<Dependency> own = std::move(task.dependencies);
-    task.id = static_cast<TaskId>(program_.tasks.size());
-    task.dependencies.clear();
-    task.remote.clear();
-    for (Dependency line : own) {
-      if (line.task != from) continue;
-      line.task = task.id;
-      task.dependencies.push_back(line);
-    }
-    if (task.id > first) {
-      task.dependencies.push_back({task.id - 1, 0, 1, program_.tasks.back().steps()});
-    }
-    program_.tasks.push_back(std::move(task));
-  }
-
-  const isa::CardProgram& card_;
-  std::vector<TaskId> next_;
-  isa::Program program_;
-};
 
 // Steps of all cores in an order that the queues and the dependencies allow, each with what is
 // finished before it begins: for each queue of each core, how many of its steps.
@@ -258,36 +187,6 @@ std::string race_in_segment(const isa::CardProgram& card, std::size_t segment) {
 }
 
 }  // namespace
-
-Result<OneList> in_one_list(const isa::CardProgram& card, const ChipConfig& chip, bool last_first) {
-  OneList result{{}, chip};
-  std::vector<isa::CoreRegion> regions;
-  isa::CoreRegion end;
-  for (const isa::Program& core : card.cores) {
-    const isa::MemoryNeed need = isa::memory_need(core.tasks, chip);
-    end.state_buffer.bytes = round_up(need.state_buffer, isa::kRegionAlignment);
-    end.kernel_memory.bytes = round_up(need.kernel_memory, isa::kRegionAlignment);
-    regions.push_back(end);
-    end.state_buffer.first += end.state_buffer.bytes;
-    end.kernel_memory.first += end.kernel_memory.bytes;
-  }
-  std::int32_t& buffer = result.chip.state_buffer.bytes_per_partition;
-  std::int32_t& kernel = result.chip.neural.kernel_bytes_per_partition;
-  buffer = std::max(buffer, static_cast<std::int32_t>(end.state_buffer.first));
-  kernel = std::max(kernel, static_cast<std::int32_t>(end.kernel_memory.first));
-  isa::CardProgram apart = card;
-  for (std::size_t core = 0; core < card.cores.size(); ++core) {
-    TESSERA_RETURN_IF_ERROR(link::relocate(apart.cores[core], result.chip, regions[core]));
-    apart.cores[core].region = std::nullopt;
-  }
-  List list(apart);
-  for (std::size_t s = 0; s < card.cores.front().segments.size(); ++s) {
-    TESSERA_RETURN_IF_ERROR(list.add_segment(s, last_first));
-  }
-  result.program = list.take();
-  result.program.chip_fingerprint = fingerprint(result.chip);
-  return result;
-}
 
 namespace {
 

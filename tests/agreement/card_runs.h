@@ -1,5 +1,5 @@
-// Programs of several cores, without the clock that runs them: as one list of tasks that one core
-// takes one by one, and what their dependencies force, step by step.
+// Programs of several cores, without the clock that runs them: what their dependencies force, step by
+// step.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,6 @@
 #include "isa/card_program.h"
 
 namespace tessera::agreement {
-
-// All cores' tasks in one list that every dependency allows, each waiting for the one before, for a
-// chip whose core has the memories of all cores, side by side.
-struct OneList {
-  isa::Program program;
-  ChipConfig chip;
-};
-// Each core in turn goes on for as long as nothing it needs is missing: the first core first, or,
-// with `last_first`, the last. An error if the cores wait for each other for ever.
-Result<OneList> in_one_list(const isa::CardProgram& card, const ChipConfig& chip, bool last_first);
 
 // Proves the program of one core by itself: whatever it reads of DRAM is taken as there, as inputs are.
 Status prove_core(const isa::CardProgram& card, std::size_t core, const ChipConfig& chip);

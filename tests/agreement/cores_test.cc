@@ -39,6 +39,7 @@ struct CardShape {
   const char* name;
   std::int32_t groups, cores_per_group, cards;
   bool merge = true, broadcast = true, dynamic_bandwidth = true, forward = true;
+  bool needed_bytes_only = true;
 };
 constexpr CardShape kShapes[] = {
     {"one group", 1, 64, 1},
@@ -48,6 +49,9 @@ constexpr CardShape kShapes[] = {
     {"four cards, nothing merged", 4, 4, 4, false, false},
     {"eight groups, fixed parts", 8, 8, 1, true, true, false},
     {"four cards, plain", 4, 4, 4, false, false, false, false},
+    {"eight groups, nothing forwarded", 8, 8, 1, true, true, true, false},
+    {"four cards, whole results", 4, 4, 4, true, true, true, true, false},
+    {"two cards, plain, whole results", 2, 16, 2, false, false, false, false, false},
 };
 ChipConfig shaped(ChipConfig chip, const CardShape& shape) {
   chip.card.groups = shape.groups;
@@ -56,8 +60,10 @@ ChipConfig shaped(ChipConfig chip, const CardShape& shape) {
   chip.card.features.broadcast = shape.broadcast ? 1 : 0;
   chip.card.features.dynamic_bandwidth = shape.dynamic_bandwidth ? 1 : 0;
   chip.card.features.forward = shape.forward ? 1 : 0;
+  chip.card.features.needed_bytes_only = shape.needed_bytes_only ? 1 : 0;
   chip.card.features.instruction_sync = shape.forward ? 1 : 0;
   chip.card.features.loads_beside_arithmetic = shape.forward ? 1 : 0;
+  chip.card.features.hand_over = shape.forward && shape.needed_bytes_only ? 1 : 0;
   return chip;
 }
 
@@ -102,6 +108,7 @@ Result<SharedProgram> shared_out(const GraphPointer& graph, const ChipConfig& ch
   TESSERA_TRY(const CardPlacement placement, spread_cores(chip, cards, cores));
   compile::ShareChoice choice{.cores = cores, .split = split, .of_nodes = {}};
   if (chip.card.features.forward != 0) choice.memory_of_core = placement.memory;
+  choice.hand_over = chip.card.features.hand_over != 0;
   choice.meet_after_layers = chip.card.features.instruction_sync == 0;
   choice.load_before_arithmetic = chip.card.features.loads_beside_arithmetic == 0;
   TESSERA_TRY(SharedProgram shared, compile::compile_shares(graph, chip, {}, choice));
@@ -170,7 +177,9 @@ TEST(Cores, TheChosenSplitsGiveTheReferenceBits) {
     const auto expected = run_reference(graph, inputs);
     ASSERT_TRUE(expected.ok()) << expected.error().to_string();
     for (const int cores : {2, 5}) {
-      const auto choice = compile::choose_splits(graph, chip, {}, cores);
+      compile::ShareChoice base;
+      base.cores = cores;
+      const auto choice = compile::choose_splits(graph, chip, {}, base);
       ASSERT_TRUE(choice.ok()) << choice.error().to_string();
       for (const Split split : choice->of_nodes) {
         ++(split == Split::kRows ? of_rows : of_channels);

@@ -12,6 +12,7 @@
 #include "card_runs.h"
 #include "compile/compile_shares.h"
 #include "device/host_steps.h"
+#include "link/one_list.h"
 #include "network/network.h"
 #include "random_runs.h"
 
@@ -111,7 +112,7 @@ void check_split(const std::shared_ptr<const graph::Graph>& graph, const ChipCon
   for (const LayerShare& layer : shared->layers) {
     EXPECT_EQ(layer.way == ShareWay::kOneCore, !layer.reason.empty()) << layer.name;
   }
-  const auto list = in_one_list(shared->card, chip, true);
+  const auto list = link::in_one_list(shared->card, chip, link::ListOrder::kLastCore);
   ASSERT_TRUE(list.ok()) << list.error().to_string();
   const auto found = run_with_host(list->program, list->chip, random_inputs(*graph, 1));
   ASSERT_TRUE(found.ok()) << found.error().to_string();

@@ -10,6 +10,7 @@
 #include "compile/testing/random_graph.h"
 #include "concord/testing/random_graph.h"
 #include "isa/verify.h"
+#include "link/one_list.h"
 #include "random_runs.h"
 
 namespace tessera::agreement {
@@ -29,14 +30,15 @@ constexpr Split kSplits[] = {Split::kRows, Split::kChannels};
 // The list's outputs are those of the reference.
 void check_bits(const SharedProgram& shared, const ChipConfig& chip,
                 const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected) {
-  for (const bool last_first : {false, true}) {
-    const auto list = in_one_list(shared.card, chip, last_first);
+  for (const link::ListOrder order :
+       {link::ListOrder::kFirstCore, link::ListOrder::kLastCore, link::ListOrder::kLayers}) {
+    const auto list = link::in_one_list(shared.card, chip, order);
     ASSERT_TRUE(list.ok()) << list.error().to_string();
     const Status proof = isa::verify_program(list->program, list->chip);
     ASSERT_TRUE(proof.ok()) << proof.error().to_string();
     const auto found = run_program(list->program, list->chip, inputs, {});
     ASSERT_TRUE(found.ok()) << found.error().to_string();
-    EXPECT_TRUE(expected == *found) << "last core first: " << last_first;
+    EXPECT_TRUE(expected == *found) << "order " << static_cast<int>(order);
   }
 }
 
@@ -65,8 +67,9 @@ void check_graph(const GraphPointer& graph, const ChipConfig& chip, std::uint64_
     for (const Split split : kSplits) {
       SCOPED_TRACE(::testing::Message() << "graph " << seed << ", " << cores << " cores, split "
                                         << static_cast<int>(split));
-      const auto shared = compile::compile_shares(
-          graph, chip, {}, {.cores = cores, .split = split, .of_nodes = {}, .share_loads = false});
+      ShareChoice choice{.cores = cores, .split = split, .of_nodes = {}, .share_loads = false};
+      choice.hand_over = (seed + static_cast<std::uint64_t>(cores)) % 3 != 0;
+      const auto shared = compile::compile_shares(graph, chip, {}, choice);
       ASSERT_TRUE(shared.ok()) << shared.error().to_string();
       check_layers(*shared);
       check_cores(*shared, chip);
@@ -185,15 +188,38 @@ TEST(Shares, EdgesLeaveWhileTheLayerGoesOn) {
 }
 
 TEST(Shares, LayersSayHowTheyAreCut) {
-  const auto shared = compile::compile_shares(
-      two_convolutions(), ChipConfig{}, {},
-      {.cores = 4, .split = Split::kRows, .of_nodes = {}, .share_loads = false});
-  ASSERT_TRUE(shared.ok()) << shared.error().to_string();
-  ASSERT_EQ(shared->layers.size(), 2u);
-  const LayerShare& first = shared->layers[0];
-  EXPECT_EQ(first.way, ShareWay::kRows);
-  EXPECT_EQ(first.cores, 4);
-  EXPECT_EQ(first.bytes_written, 2 * 32 * 20 * 20);
+  for (const bool hand_over : {false, true}) {
+    ShareChoice choice{.cores = 4, .split = Split::kRows, .of_nodes = {}, .share_loads = false};
+    choice.hand_over = hand_over;
+    const auto shared = compile::compile_shares(two_convolutions(), ChipConfig{}, {}, choice);
+    ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+    ASSERT_EQ(shared->layers.size(), 2u);
+    const LayerShare& first = shared->layers[0];
+    EXPECT_EQ(first.way, ShareWay::kRows);
+    EXPECT_EQ(first.cores, 4);
+    EXPECT_EQ(first.stays, hand_over);
+    // A row on both sides of three borders; or all of it.
+    EXPECT_EQ(first.bytes_written, hand_over ? 3 * 2 * 32 * 20 * 2 : 2 * 32 * 20 * 20);
+    EXPECT_FALSE(shared->layers[1].stays);
+  }
+}
+
+// Behind channels an addition needs nothing of other cores, and a convolution everything.
+TEST(Shares, OwnChannelsStayWhereTheyAre) {
+  for (const bool product : {false, true}) {
+    GraphBuilder builder(1);
+    const auto x = builder.conv(builder.input({1, 24, 20, 20}), {64, 3, 1, 1});
+    builder.output(product ? builder.conv(x, {64, 1, 1, 0})
+                           : builder.binary(x, x, BinaryFunction::kAdd));
+    const auto shared = compile::compile_shares(
+        builder.take(), *load_chip_config("cloud16"), {},
+        {.cores = 4, .split = Split::kChannels, .of_nodes = {}, .share_loads = false});
+    ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+    const LayerShare& first = shared->layers[0];
+    EXPECT_EQ(first.way, ShareWay::kChannels);
+    EXPECT_EQ(first.stays, !product);
+    EXPECT_EQ(first.bytes_written, product ? 2 * 64 * 20 * 20 : 0);
+  }
 }
 
 TEST(Shares, NumbersOfCoresOutOfRangeAreNamed) {

@@ -140,17 +140,42 @@ TEST(DeviceErrors, MoreCoresThanThereAre) {
                    "argument]");
   expect_run_error({"--cores", "2", "--device", "host"},
                    "--cores belongs to the device sim; the device is host   [invalid argument]");
-  for (const char* const option : {"--serial", "--html"}) {
-    std::vector<std::string> arguments = {"--arch", "tessera128x4", "--cores", "2", option};
-    if (option == std::string("--html")) arguments.push_back("several.html");
-    expect_run_error(arguments, fmt::format("--cores 2 with {}: not supported yet; leave one of "
-                                            "them out   [unsupported]",
-                                            option));
+  const std::string together = ": not supported yet; leave one of them out   [unsupported]";
+  const std::vector<std::string> two = {"small.onnx", "--arch", "tessera128x4", "--cores", "2"};
+  for (const auto& [verb, option] : {std::pair<std::string, std::string>{"run", "--serial"},
+                                     {"report", "--serial"},
+                                     {"report", "--formats"},
+                                     {"report", "--min-buffer"}}) {
+    std::vector<std::string> arguments = two;
+    arguments.insert(arguments.begin(), verb);
+    arguments.push_back(option);
+    expect_error(arguments, "tessera " + verb + ": --cores 2 with " + option + together);
   }
+  const std::string invalid = "   [invalid argument]";
+  expect_run_error({"--arch", "cloud16", "--cores", "6", "--cores-per-image", "4"},
+                   "4 cores an image, of 6; allowed 1, 2, 3, 6" + invalid);
+  expect_run_error({"--device", "host", "--cores-per-image", "1"},
+                   "--cores-per-image belongs to the device sim; the device is host" + invalid);
+  expect_error(
+      {"compare", "small.onnx", "--a", "host", "--b", "ref", "--cores", "2"},
+      "tessera compare: --cores belongs to the device sim; the devices are host and ref" + invalid);
+  expect_error({"bench", "small.onnx", "--cores", "2"},
+               "tessera bench: --cores belongs to the device sim; --device names host" + invalid);
+  expect_error({"bench", "--suite", "roofline", "--cards", "2"},
+               "tessera bench: --cards is for a model, or for --suite devices; the suite is "
+               "roofline" +
+                   invalid);
+  expect_error({"bench", "small.onnx", "--device", "sim", "--functions", "2", "--cores", "2"},
+               "tessera bench: device 'sim0': 2 cores and 2 virtual functions; allowed is one of "
+               "them" +
+                   invalid);
   ASSERT_EQ(tessera({"compile", "small.onnx", "-o", "cores.tpkg"}).status, 0);
   expect_error(
       {"link", "cores.tpkg", "--cores", "2", "-o", "cores.tprog"},
       "tessera link: programs for 2 cores are not supported yet; allowed 1   [unsupported]");
+  ASSERT_EQ(tessera({"link", "cores.tpkg", "-o", "core.tprog"}).status, 0);
+  expect_error({"derive", "core.tprog", "-o", "cores.onnx", "--cores", "2"},
+               "tessera derive: --cores 2 with a program" + together);
 }
 
 TEST(ArchitectureErrors, AnUnknownProfileNamesTheNearestOne) {

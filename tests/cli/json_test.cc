@@ -188,15 +188,15 @@ TEST(Json, StagesSayWhatTheyWrote) {
   expect_fields(compiled, {"package", "frames", "weights_bytes", "workspace_bytes",
                            "state_buffer_peak_bytes", "nodes_on_processor", "nodes_on_host",
                            "weight_bytes_moved", "weight_bytes_saved"});
-  expect_fields(
-      json_of({"link", "json.tpkg", "-o", "json.tprog"}),
-      {"program", "tasks", "segments", "stream_bytes", "dependencies", "dependencies_dropped"});
+  expect_fields(json_of({"link", "json.tpkg", "-o", "json.tprog"}),
+                {"program", "tasks", "segments", "stream_bytes", "dependencies",
+                 "dependencies_dropped", "weights_bytes", "weights_file"});
   const nlohmann::json package = json_of({"inspect", "json.tpkg"});
   expect_fields(package, {"file", "arch", "frames", "hints", "weights_bytes"});
   EXPECT_EQ(package.at("kind"), "package");
   const nlohmann::json program = json_of({"inspect", "json.tprog"});
-  expect_fields(program,
-                {"file", "arch", "tasks", "segments", "dependencies", "dependencies_dropped"});
+  expect_fields(program, {"file", "arch", "tasks", "segments", "dependencies",
+                          "dependencies_dropped", "weights_bytes", "weights_file"});
   EXPECT_EQ(program.at("kind"), "program");
   const nlohmann::json listing = json_of({"disasm", "json.tprog"});
   expect_fields(listing, {"file", "tasks", "listing"});

@@ -145,7 +145,66 @@ TEST(Repro, SaysWhatItNeeds) {
   EXPECT_THAT(empty.err, HasSubstr("nothing to compare with in 'nowhere'"));
   const CommandResult unknown = tessera({"repro", "timin", "--data", "."});
   EXPECT_EQ(unknown.status, 1);
-  EXPECT_THAT(unknown.err, HasSubstr("did you mean 'timing'? allowed dram, timing"));
+  EXPECT_THAT(unknown.err, HasSubstr("did you mean 'timing'? allowed card, dram, timing"));
+}
+
+// A network that is none of the published ones has latency and changes alone.
+TEST(Repro, CardGivesTablesAndAPage) {
+  const std::string folder = work_folder() + "/card";
+  const CommandResult result =
+      tessera({"repro", "card", "--networks", "resnet18", "--output", folder, "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json json = result.json();
+  EXPECT_EQ(json.at("experiment"), "card");
+  ASSERT_EQ(json.at("rows").size(), 10u);
+  const nlohmann::json& row = json.at("rows")[4];
+  EXPECT_EQ(row.at("cores"), 16);
+  EXPECT_EQ(row.at("published"), nullptr);
+  EXPECT_EQ(row.at("ours"),
+            row.at("cycles_published").get<double>() / row.at("cycles").get<double>());
+  EXPECT_GT(row.at("ours"), row.at("ours_strong"));
+  EXPECT_GT(row.at("dram_bytes_strong"), row.at("dram_bytes"));
+  EXPECT_EQ(row.at("ring_bytes_strong"), 0);  // nothing is forwarded
+  EXPECT_THAT(row.at("explanation").get<std::string>(), HasSubstr("MB of DRAM against"));
+  EXPECT_EQ(json.at("rows")[9].at("network"), "mean of 1");
+  EXPECT_EQ(json.at("sensitivity").size(), 10u);
+  EXPECT_EQ(json.at("within_bound").size(), 0u);
+
+  const std::string csv = read_text(folder + "/rows.csv");
+  EXPECT_THAT(csv, HasSubstr("table,network,cores,cards,gigabits,published,ours,"));
+  EXPECT_THAT(csv, HasSubstr("latency,resnet18,16,1,,,"));
+  EXPECT_THAT(read_text(folder + "/sensitivity.csv"), HasSubstr("\nmerge = 0,resnet18,16,ours,"));
+  const std::string page = read_text(folder + "/card.html");
+  EXPECT_THAT(page, HasSubstr("<h2>Latency of resnet18</h2>"));
+  EXPECT_THAT(page, HasSubstr(">strong baseline</text>"));
+}
+
+TEST(Repro, CardSaysWhatItTakes) {
+  const CommandResult unknown = tessera({"repro", "card", "--networks", "resnet50,alexnet"});
+  EXPECT_EQ(unknown.status, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("--networks: there is no network 'alexnet'; allowed "));
+  const CommandResult twice = tessera({"repro", "card", "--networks", "vgg16,vgg16"});
+  EXPECT_EQ(twice.status, 1);
+  EXPECT_THAT(twice.err, HasSubstr("--networks names 'vgg16' twice; once is enough"));
+  const CommandResult data = tessera({"repro", "card", "--data", "."});
+  EXPECT_EQ(data.status, 1);
+  EXPECT_THAT(data.err, HasSubstr("card runs networks of the zoo and needs no --data or --rows"));
+  const CommandResult timing = tessera({"repro", "timing", "--networks", "vgg16"});
+  EXPECT_EQ(timing.status, 1);
+  EXPECT_THAT(timing.err, HasSubstr("timing takes no --networks, which goes with card"));
+  const CommandResult dram = tessera({"repro", "dram", "--output", "x"});
+  EXPECT_EQ(dram.status, 1);
+  EXPECT_THAT(dram.err, HasSubstr("dram takes no --output, which goes with card"));
+}
+
+TEST(Repro, AnOutputThatIsNoFolderIsSaidBeforeAnythingRuns) {
+  const std::string file = work_folder() + "/no_folder";
+  write_text(file, "text");
+  const CommandResult result = tessera({"repro", "card", "--output", file + "/below"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("--output '" + file +
+                                    "/below': no files can be made there (Not a directory); name a "
+                                    "folder that can be written to"));
 }
 
 TEST(Repro, ABadFigureIsNamedWithItsLine) {

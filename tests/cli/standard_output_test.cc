@@ -16,7 +16,10 @@ class StandardOutput : public ::testing::TestWithParam<std::string> {
     prepare();
     ASSERT_EQ(shell("mkdir -p printed").status, 0);
     ASSERT_EQ(tessera({"compile", "small.onnx", "-o", "printed/small.tpkg"}).status, 0);
-    ASSERT_EQ(tessera({"link", "printed/small.tpkg", "-o", "printed/small.tprog"}).status, 0);
+    ASSERT_EQ(
+        tessera({"link", "printed/small.tpkg", "--embed-weights", "-o", "printed/small.tprog"})
+            .status,
+        0);
     write_text("printed/run.jsonl", R"({"kind":"end of events","events":0,"lost":0})"
                                     "\n");
   }

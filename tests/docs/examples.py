@@ -151,7 +151,7 @@ BLOCKS = {
         "$ tessera bench --suite roofline": Shell(varying=(r"\d+$",)),
         "$ tessera bench resnet50.onnx --suite devices --repeat 12": Shell(
             setup="tessera zoo resnet50 -o resnet50.onnx",
-            varying=(r"\b\d+\.\d{3} ", r"\b\d+\.\d (?=[\d-])", r"(?<=^sim / host )[\d.]+",
+            varying=(r"\b\d+\.\d{3} ", r"\b\d+\.\d (?=[\d-])", r"(?<=\d )\d+\.\d\d$", r"(?<=^sim / host )[\d.]+",
                      r"(?<=^values / timing-only )[\d.]+", r"(?<=time x )[\d.]+")),
         "for set in all avx512vnni avx512 avx2; do": BENCHMARK,
         "$ tessera bench --suite host-vs-ort --repeat 20          two cores with AMX and AVX512-FP16": BENCHMARK,
@@ -241,6 +241,10 @@ def lines_of(page, scores):
             replace={"tessera watch": ("--seconds 600", "--seconds 2 --http 0"),
                      "tessera trace": ("--from 120 --to 125", "--from 0.5 --to 1")},
             varying=(r".*",)),
+    },
+    "docs/schedule.md": {
+        "event ──► [ admit ] ──► [ divide ] ──► [ place ] ──► [ carry out ] ──► actions": PICTURE,
+        "admit tenant 2 on card 0": Excerpt("src/schedule/scheduler_test.cc", quoted=True),
     },
     "docs/timing.md": {
         "tessera repro timing --data FOLDER          # one table for each file that FOLDER has":

@@ -20,7 +20,7 @@ void expect_round_trip(const isa::Program& program, const std::string& name) {
   const std::string text = disassemble(program, {WeightsPlace::kFile, "w"});
   AssembleOptions options;
   options.read = [&](const std::string&) -> Result<std::vector<std::byte>> {
-    return program.weights;
+    return program.weights.copy();
   };
   const auto back = assemble(text, name, options);
   ASSERT_TRUE(back.ok()) << back.error().message;

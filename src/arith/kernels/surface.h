@@ -38,6 +38,7 @@ struct Surface {
 
 struct RowRange {
   std::int64_t first = 0, last = 0;  // [first, last)
+  friend bool operator==(const RowRange&, const RowRange&) = default;
 };
 
 struct ChannelRange {

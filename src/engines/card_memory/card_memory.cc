@@ -1,6 +1,7 @@
 #include "engines/card_memory/card_memory.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "base/check.h"
@@ -13,7 +14,8 @@ CardMemory::CardMemory(const UnitSizes& sizes, const RingSizes& ring, const Netw
     : memories_(memories),
       wakes_(2 * memories.size() + static_cast<std::size_t>(sizes.cards) + 1),
       order_(wakes_.size()),
-      memory_stepped_(memories.size()) {
+      memory_stepped_(memories.size()),
+      ports_(ports) {
   const std::size_t groups = memories.size();
   TESSERA_CHECK(static_cast<int>(groups) == sizes.groups && groups == ports.size() &&
                     sizes.groups == sizes.cards * ring.groups && sizes.cards == network.cards,
@@ -92,6 +94,60 @@ Cycles CardMemory::step(Cycles now, std::span<const std::size_t> order) {
     if (const auto* done = memories_[g]->completion()) wakes_.wake(g, std::max(done->at, now + 1));
   }
   return wakes_.earliest();
+}
+
+void CardMemory::place(const CardPlaces& places, std::int64_t weight, const Ratio& part) {
+  std::size_t outstanding = 0;
+  for (std::size_t g = 0; g < ports_.size(); ++g) {
+    for (const CorePort& one : ports_[g]) {
+      const auto core = static_cast<int>(g) * units_[g]->cores() + one.core;
+      if (std::ranges::find(places.core, core) == places.core.end()) continue;
+      outstanding += one.port->completions.capacity();
+    }
+  }
+  for (const std::uint8_t group : places.group) unit(group).place(places, weight, outstanding);
+  if (ring() != nullptr) ring()->set_lane(places.program, part, outstanding);
+}
+
+void CardMemory::remove(const CardPlaces& places) {
+  for (const std::uint8_t group : places.group) unit(group).remove(places);
+}
+
+void CardMemory::stop(const CardPlaces& places, Cycles now) {
+  for (const std::uint8_t group : places.group) {
+    unit(group).stop(places.program, now);
+    wake(group, now + 1);
+  }
+}
+
+bool CardMemory::quiet(const CardPlaces& places) const {
+  return std::ranges::all_of(places.group, [&](std::uint8_t group) {
+    return units_[group]->in_flight(places.program) == 0;
+  });
+}
+
+bool CardMemory::stuck(const CardPlaces& places, Cycles now) const {
+  std::size_t all = 0, waiting = 0;
+  for (const std::uint8_t group : places.group) {
+    all += units_[group]->in_flight(places.program);
+    waiting += units_[group]->waiting_for_members(places.program, now);
+  }
+  return all == waiting;
+}
+
+void CardMemory::settle(const CardPlaces& places) {
+  for (const std::uint8_t group : places.group) unit(group).settle(places.program);
+}
+
+bool CardMemory::has_exceptions() const {
+  return std::ranges::any_of(units_, [](const auto& unit) { return unit->has_exceptions(); });
+}
+
+std::vector<MemoryException> CardMemory::take_exceptions() {
+  std::vector<MemoryException> all;
+  for (const auto& unit : units_)
+    std::ranges::move(unit->take_exceptions(), std::back_inserter(all));
+  return all;
 }
 
 std::optional<ShareFault> CardMemory::fault() const {

@@ -34,6 +34,11 @@ class CardMemory {
   void reset();
   // A request was pushed into a port of the group in the cycle before `when`.
   void wake(int group, Cycles when) { wakes_.wake(static_cast<std::size_t>(group), when); }
+  // A whole result from card to card (NetworkStations::send_result).
+  void send_result(int from, int to, std::int64_t bytes, std::uint32_t number, Cycles now) {
+    network_->send_result(from, to, bytes, number, now);
+    wakes_.wake(wakes_.size() - 1, now + 1);
+  }
   Cycles next() const { return wakes_.earliest(); }
   // Steps the boxes that are due at `now`. Returns when the next one is, without what wakes it until
   // then.
@@ -49,6 +54,20 @@ class CardMemory {
   }
   // Null where there is one card.
   NetworkStations* network() { return network_.get(); }
+  // ---- programs that share the card, one card; as of its units and its ring ----
+
+  // `part` of each link of the ring is the program's.
+  void place(const CardPlaces& places, std::int64_t weight, const Ratio& part);
+  void remove(const CardPlaces& places);
+  void stop(const CardPlaces& places, Cycles now);
+  // No request of it is on its way, or waits at a port.
+  bool quiet(const CardPlaces& places) const;
+  // What is on its way waits for members of its share, and nothing else.
+  bool stuck(const CardPlaces& places, Cycles now) const;
+  void settle(const CardPlaces& places);
+  bool has_exceptions() const;
+  std::vector<MemoryException> take_exceptions();
+
   // Of the lowest group that has one.
   std::optional<ShareFault> fault() const;
   std::string describe() const;
@@ -63,6 +82,7 @@ class CardMemory {
   std::vector<std::unique_ptr<LoadSaveUnit>> units_;
   std::vector<std::size_t> order_;
   std::vector<bool> memory_stepped_;
+  std::vector<std::vector<CorePort>> ports_;  // of each group
 };
 
 }  // namespace tessera::engines

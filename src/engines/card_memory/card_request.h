@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "arch/dram_request.h"
@@ -22,11 +23,14 @@ using CoreSet = std::uint64_t;
 // A set of groups.
 using GroupSet = std::uint32_t;
 
-// Where on the card the cores and the memories of a program are.
+// Where on the card the cores and the memories of a program are, and what of them it may reach: base and
+// limit are the same in each of its memories.
 struct CardPlaces {
-  std::uint32_t program = 0;        // a number among those on the card
+  std::uint32_t program = 0;        // a number among those on the card, below kCoresMax
   std::vector<std::uint8_t> core;   // of the card, by the program's core
   std::vector<std::uint8_t> group;  // by the program's memory
+  std::int64_t base = 0;            // of the bytes that it may read and write, modelled addresses
+  std::int64_t limit = INT64_MAX;   // one past the last of them
 
   CoreSet set_of(std::uint64_t cores) const {
     CoreSet set = 0;
@@ -49,9 +53,10 @@ struct Share {
 };
 
 struct CardRequest {
-  DramRequest dram{};  // its grid outlives the request's completion
-  int home = 0;        // the group whose channel holds the bytes
-  Share share{};       // of a read
+  DramRequest dram{};         // its grid outlives the request's completion
+  int home = 0;               // the group whose channel holds the bytes
+  std::uint32_t program = 0;  // whose it is
+  Share share{};              // of a read
   std::int64_t bytes() const { return dram.runs * dram.bytes; }
 };
 
@@ -62,6 +67,13 @@ struct CorePort {
   int core = 0;  // within its group; a core may have several ports, which share its wires
   // Of the program that the core runs; null: cores and groups have the numbers of the card.
   const CardPlaces* places = nullptr;
+};
+
+// A request that a program may not make, or shares of it that do not agree. It has ended without
+// touching a memory, and its program is to be stopped.
+struct MemoryException {
+  std::uint32_t program = 0;
+  std::string reason;  // "core 3 reads bytes 0x0 to 0x3f of memory 1, its own are 0x1000 to 0x1fff"
 };
 
 // What goes around the ring.
@@ -75,8 +87,9 @@ struct CardMessage {
   int from = 0;
   GroupSet to = 0;
   std::int64_t bytes = 0;  // of data
-  CardRequest request{};   // of kRequest
-  CoreSet cores = 0;       // who asks
+  std::uint32_t program = 0;
+  CardRequest request{};  // of kRequest
+  CoreSet cores = 0;      // who asks
   // By group: the number under which it finds its requesters again.
   std::array<std::uint32_t, kGroupsMax> tickets{};
 };

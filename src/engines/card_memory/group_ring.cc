@@ -27,12 +27,23 @@ GroupRing::GroupRing(const RingSizes& sizes, std::size_t transfers_max, std::siz
   const auto groups = static_cast<std::size_t>(sizes.groups);
   // A frame holds a link for a cycle or more, so no more heads are on the way to the next.
   const auto heads = static_cast<std::size_t>(sizes.hop_cycles) + 1;
+  const std::size_t ends = groups * static_cast<std::size_t>(sizes.lanes);
+  parts_.assign(static_cast<std::size_t>(sizes.lanes), Ratio(1, 1));
   inject_.assign(groups, Fifo<CardMessage>(transfers_max));
-  deliveries_.assign(groups, Ring<Delivery>(transfers_max));
-  links_.assign(groups, Link(heads, transfers_max));
+  const std::size_t of_lane = sizes.lanes == 1 ? transfers_max : 0;
+  deliveries_.assign(ends, Ring<Delivery>(of_lane));
+  links_.assign(ends, Link(heads, of_lane));
   passages_.resize(transfers_max * groups);
   free_.reserve(transfers_max);
   reset();
+}
+
+void GroupRing::set_lane(std::uint32_t lane, const Ratio& part, std::size_t transfers_max) {
+  parts_[lane] = part;
+  for (int g = 0; g < sizes_.groups; ++g) {
+    deliveries(g, lane) = Ring<Delivery>(transfers_max);
+    link(g, lane).turns = Ring<std::uint32_t>(transfers_max);
+  }
 }
 
 void GroupRing::reset() {
@@ -42,8 +53,8 @@ void GroupRing::reset() {
     link.coming.clear();
     link.turns.clear();
     link.free_at = 0;
-    link.counters = {};
   }
+  counters_.assign(groups(), {});
   free_.clear();
   for (std::size_t i = transfers_.size(); i-- > 0;) free_.push_back(static_cast<std::uint32_t>(i));
 }
@@ -55,10 +66,12 @@ void GroupRing::begin_transfer(int group, const CardMessage& message) {
   Transfer& transfer = transfers_[number];
   transfer.message = message;
   transfer.frames = sizes_.frame.frames(message.bytes);
-  transfer.whole_cycles =
-      wire_cycles(sizes_.frame.frame_bytes + sizes_.frame.header_bytes, sizes_.bytes_per_cycle);
-  transfer.last_cycles =
-      wire_cycles(sizes_.frame.last_wire_bytes(message.bytes), sizes_.bytes_per_cycle);
+  const Ratio& part = parts_[message.program];
+  const auto lane_cycles = [&](std::int64_t wire_bytes) {
+    return wire_cycles(wire_bytes * part.denominator(), sizes_.bytes_per_cycle * part.numerator());
+  };
+  transfer.whole_cycles = lane_cycles(sizes_.frame.frame_bytes + sizes_.frame.header_bytes);
+  transfer.last_cycles = lane_cycles(sizes_.frame.last_wire_bytes(message.bytes));
   transfer.hops = 0;
   for (int to = 0; to < sizes_.groups; ++to) {
     if ((message.to >> to & 1) != 0)
@@ -74,33 +87,42 @@ void GroupRing::come(int link_number, std::uint32_t number, std::int64_t frames)
   const int hop = sizes_.hops(transfers_[number].message.from, link_number);
   Passage& at = passage(number, hop);
   // One with frames here has its turn coming already.
-  if (at.here == at.sent) link(link_number).turns.push(number);
+  if (at.here == at.sent) {
+    link(link_number, transfers_[number].message.program).turns.push(number);
+  }
   at.here += frames;
 }
 
-void GroupRing::send_frame(int link_number, Cycles now) {
-  Link& link = this->link(link_number);
+void GroupRing::count_frame(int link, bool last, const Transfer& transfer) {
+  LinkCounters& counters = counters_[static_cast<std::size_t>(link)];
+  const std::int64_t bytes = last ? sizes_.frame.last_wire_bytes(transfer.message.bytes)
+                                  : sizes_.frame.frame_bytes + sizes_.frame.header_bytes;
+  counters.busy += wire_cycles(bytes, sizes_.bytes_per_cycle);
+  ++counters.frames;
+  counters.bytes += bytes;
+}
+
+void GroupRing::send_frame(int link_number, std::uint32_t lane, Cycles now) {
+  Link& link = this->link(link_number, lane);
   const std::uint32_t number = link.turns.front();
   link.turns.pop();
   Transfer& transfer = transfers_[number];
   const int hop = sizes_.hops(transfer.message.from, link_number);
   Passage& at = passage(number, hop);
-  if (at.sent == 0) ++link.counters.transfers;
+  if (at.sent == 0) ++counters_[static_cast<std::size_t>(link_number)].transfers;
   const bool last = ++at.sent == transfer.frames;
   const Cycles cycles = last ? transfer.last_cycles : transfer.whole_cycles;
   if (at.sent < at.here) link.turns.push(number);
   link.free_at = now + cycles;
-  link.counters.busy += cycles;
-  ++link.counters.frames;
-  link.counters.bytes += last ? sizes_.frame.last_wire_bytes(transfer.message.bytes)
-                              : sizes_.frame.frame_bytes + sizes_.frame.header_bytes;
+  count_frame(link_number, last, transfer);
 
   const int next = link_number + 1 == sizes_.groups ? 0 : link_number + 1;
-  if (hop + 1 < transfer.hops) this->link(next).coming.push({now + sizes_.hop_cycles, number});
+  if (hop + 1 < transfer.hops)
+    this->link(next, lane).coming.push({now + sizes_.hop_cycles, number});
   if (!last) return;
   if ((transfer.message.to >> next & 1) != 0) {
     const Cycles there = link.free_at + sizes_.hop_cycles;
-    Delivery& delivery = deliveries(next).push();
+    Delivery& delivery = deliveries(next, lane).push();
     delivery.at = there;
     delivery.message = transfer.message;
     wakes_.wake(first_group_ + static_cast<std::size_t>(next), there);
@@ -110,32 +132,44 @@ void GroupRing::send_frame(int link_number, Cycles now) {
 
 // What comes in a cycle queues before anything is sent in it: first what passes, then what is injected.
 Cycles GroupRing::step(Cycles now) {
-  for (int g = 0; g < sizes_.groups; ++g) {
-    Ring<Head>& coming = link(g).coming;
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    Ring<Head>& coming = links_[i].coming;
     while (!coming.empty() && coming.front().at <= now) {
       TESSERA_CHECK(coming.front().at == now, "the ring is stepped at {}, a frame came at {}", now,
                     coming.front().at);
-      come(g, coming.front().transfer, 1);
+      come(static_cast<int>(i % groups()), coming.front().transfer, 1);
       coming.pop();
     }
-    while (inject(g).can_pop(now)) begin_transfer(g, inject(g).pop(now));
   }
   Cycles next = kNever;
   for (int g = 0; g < sizes_.groups; ++g) {
-    if (!link(g).turns.empty() && link(g).free_at <= now) send_frame(g, now);
+    while (inject(g).can_pop(now)) begin_transfer(g, inject(g).pop(now));
+    if (!inject(g).empty()) next = now + 1;
+  }
+  for (std::uint32_t lane = 0; lane < parts_.size(); ++lane) {
+    next = std::min(next, step_lane(lane, now));
+  }
+  return next;
+}
+
+Cycles GroupRing::step_lane(std::uint32_t lane, Cycles now) {
+  Cycles next = kNever;
+  for (int g = 0; g < sizes_.groups; ++g) {
+    if (!link(g, lane).turns.empty() && link(g, lane).free_at <= now) send_frame(g, lane, now);
   }
   for (int g = 0; g < sizes_.groups; ++g) {
-    if (!link(g).turns.empty()) next = std::min(next, link(g).free_at);
-    if (!link(g).coming.empty()) next = std::min(next, link(g).coming.front().at);
-    if (!inject(g).empty()) next = std::min(next, now + 1);
+    const Link& of = link(g, lane);
+    if (!of.turns.empty()) next = std::min(next, of.free_at);
+    if (!of.coming.empty()) next = std::min(next, of.coming.front().at);
   }
   return next;
 }
 
 std::string GroupRing::describe() const {
   std::string text = fmt::format("ring: {} transfers", transfers_.size() - free_.size());
-  for (std::size_t g = 0; g < links_.size(); ++g) {
-    if (!links_[g].turns.empty()) text += fmt::format(", {} at link {}", links_[g].turns.size(), g);
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    if (links_[i].turns.empty()) continue;
+    text += fmt::format(", {} at link {}", links_[i].turns.size(), i % groups());
   }
   return text;
 }

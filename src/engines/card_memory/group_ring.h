@@ -13,12 +13,17 @@
 // Transfers that want a link at once take turns, a frame each: one that comes queues behind those that
 // wait, and after a frame behind them again. So k transfers have 1 / k of a link each, wherever they
 // come from. What waits at a link is held in its group; requests on their way bound it.
+//
+// Lanes: programs that share a card have fixed parts of each link, whether or not others use theirs. With
+// p of q parts a frame holds its lane for ceil(its wire bytes * q / (bytes_per_cycle * p)) cycles, and
+// what another lane does changes nothing.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "base/ratio.h"
 #include "engines/card_memory/card_request.h"
 #include "engines/card_memory/card_wakes.h"
 #include "engines/card_memory/frame.h"
@@ -31,6 +36,7 @@ struct RingSizes {
   std::int64_t bytes_per_cycle = 64;  // of a link
   Cycles hop_cycles = 4;              // at least 1
   FrameSizes frame{};
+  int lanes = 1;
 
   // Cycles that the frames of `bytes` hold a link.
   Cycles link_cycles(std::int64_t bytes) const;
@@ -58,20 +64,25 @@ class GroupRing {
             CardWakes& wakes);
 
   void reset();
+  // The part of each link that a lane has, for at most so many transfers; with nothing of it on the ring.
+  // Where there are several lanes none has a part before.
+  void set_lane(std::uint32_t lane, const Ratio& part, std::size_t transfers_max);
   // Of group g: what it sends, never to itself. Room for transfers_max. The ring is to be stepped in
   // the cycle after.
   Fifo<CardMessage>& inject(int group) { return inject_[static_cast<std::size_t>(group)]; }
-  // To group g, in order of time.
-  Ring<Delivery>& deliveries(int group) { return deliveries_[static_cast<std::size_t>(group)]; }
+  // To group g on a lane, in order of time.
+  Ring<Delivery>& deliveries(int group, std::uint32_t lane = 0) {
+    return deliveries_[lane * groups() + static_cast<std::size_t>(group)];
+  }
 
   // Begins the frames that can begin at `now`. Returns when it next has something to do, and is to be
   // stepped then.
   Cycles step(Cycles now);
 
   const RingSizes& sizes() const { return sizes_; }
-  // Of the link from group g to the next.
+  // Of the link from group g to the next; busy cycles of it as a whole.
   const LinkCounters& counters(int group) const {
-    return links_[static_cast<std::size_t>(group)].counters;
+    return counters_[static_cast<std::size_t>(group)];
   }
   std::string describe() const;
 
@@ -95,24 +106,30 @@ class GroupRing {
     Ring<Head> coming;          // frames on the link before, for this one
     Ring<std::uint32_t> turns;  // transfers with frames here, next first
     Cycles free_at = 0;
-    LinkCounters counters;
   };
 
   void begin_transfer(int group, const CardMessage& message);
   void come(int link, std::uint32_t transfer, std::int64_t frames);
-  void send_frame(int link, Cycles now);
+  void send_frame(int link, std::uint32_t lane, Cycles now);
+  Cycles step_lane(std::uint32_t lane, Cycles now);
   Passage& passage(std::uint32_t transfer, int hop) {
     return passages_[transfer * static_cast<std::size_t>(sizes_.groups) +
                      static_cast<std::size_t>(hop)];
   }
-  Link& link(int group) { return links_[static_cast<std::size_t>(group)]; }
+  std::size_t groups() const { return static_cast<std::size_t>(sizes_.groups); }
+  Link& link(int group, std::uint32_t lane) {
+    return links_[lane * groups() + static_cast<std::size_t>(group)];
+  }
+  void count_frame(int link, bool last, const Transfer& transfer);
 
   const RingSizes sizes_;
   const std::size_t first_group_;
   CardWakes& wakes_;
   std::vector<Fifo<CardMessage>> inject_;
-  std::vector<Ring<Delivery>> deliveries_;
-  std::vector<Link> links_;
+  std::vector<Ratio> parts_;                // of each lane
+  std::vector<Ring<Delivery>> deliveries_;  // lanes x groups
+  std::vector<Link> links_;                 // lanes x groups
+  std::vector<LinkCounters> counters_;      // of each link
   std::vector<Transfer> transfers_;
   std::vector<Passage> passages_;  // transfers x groups
   std::vector<std::uint32_t> free_;

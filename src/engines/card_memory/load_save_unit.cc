@@ -14,7 +14,7 @@ LoadSaveUnit::LoadSaveUnit(const UnitSizes& sizes, const Wiring& wiring,
       wires_(static_cast<std::size_t>(sizes.cores_per_group)),
       members_(sizes.share_entries),
       groups_(outstanding_max, "group"),
-      controller_(sizes.bandwidth, outstanding_max),
+      bandwidth_(sizes.bandwidth, outstanding_max),
       waiters_(outstanding_max),
       jobs_(outstanding_max),
       outgoing_(outstanding_max) {
@@ -29,29 +29,123 @@ LoadSaveUnit::LoadSaveUnit(const UnitSizes& sizes, const Wiring& wiring,
   }
 }
 
+void LoadSaveUnit::clear(Side& side) {
+  side.port->requests.clear();
+  side.port->completions.clear();
+  side.port->wants_accept = false;
+  side.port->in_service = side.port->accepted_now = 0;
+  side.port->accepted_at = -1;
+  side.port->share_cycles = 0;
+  side.port->bytes_read = side.port->bytes_written = 0;
+  side.head_at = kNever;
+  side.refused = false;
+  side.last_share = {};
+  side.first = side.next = 0;
+  side.last = 0;
+}
+
 void LoadSaveUnit::reset() {
-  for (Side& side : sides_) {
-    side.port->requests.clear();
-    side.port->completions.clear();
-    side.port->wants_accept = false;
-    side.port->in_service = side.port->accepted_now = 0;
-    side.port->accepted_at = -1;
-    side.port->share_cycles = 0;
-    side.port->bytes_read = side.port->bytes_written = 0;
-    side.head_at = kNever;
-    side.last_share = {};
-    side.first = side.next = 0;
-    side.last = 0;
-  }
+  for (Side& side : sides_) clear(side);
   for (Wires& wires : wires_) wires = {};
   members_.reset();
   groups_.reset();
-  controller_.reset();
+  bandwidth_.reset();
   waiters_.clear();
   jobs_.clear();
   outgoing_.clear();
   bus_free_ = memory_last_ = 0;
+  stopped_ = 0;
+  by_program_.clear();
+  exceptions_.clear();
   counters_ = {};
+}
+
+void LoadSaveUnit::place(const CardPlaces& places, std::int64_t weight,
+                         std::size_t outstanding_max) {
+  BandwidthSizes bandwidth = sizes_.bandwidth;
+  std::ranges::fill(bandwidth.weights, 0);
+  std::size_t here = 0;
+  for (const std::uint8_t core : places.core) {
+    bandwidth.weights[core] = 1;
+    if ((own_cores() >> core & 1) == 0) continue;
+    ++here;
+    for (Side& side : sides_) {
+      if (core_of(side) == core) side.places = &places;
+    }
+  }
+  bandwidth_.set(places.program, bandwidth, weight, outstanding_max);
+  if (places.program < by_program_.size()) by_program_[places.program] = {};
+  members_.set_entries(places.program, sizes_.share_entries * here /
+                                           static_cast<std::size_t>(sizes_.cores_per_group));
+}
+
+void LoadSaveUnit::remove(const CardPlaces& places) {
+  for (Side& side : sides_) {
+    if (side.places == &places) side.places = nullptr;
+  }
+}
+
+void LoadSaveUnit::stop(std::uint32_t program, Cycles now) {
+  stopped_ |= CoreSet{1} << program;
+  for (Side& side : sides_) {
+    if (side.places == nullptr || side.places->program != program) continue;
+    side.port->requests.clear();
+    side.head_at = kNever;
+  }
+  for (const ShareDecoder::Entry& entry : members_.forget(program)) {
+    for (CoreSet rest = entry.here; rest != 0; rest &= rest - 1) {
+      deliver(entry.tickets[static_cast<std::size_t>(std::countr_zero(rest))], now);
+    }
+  }
+  for (const ShareDecoder::Entry& entry : groups_.forget(program)) {
+    HomeJob job;
+    job.request = entry.request;
+    job.groups = static_cast<GroupSet>(entry.here);
+    job.cores = entry.request.share.members;
+    for (GroupSet rest = job.groups; rest != 0; rest &= rest - 1) {
+      const auto at = static_cast<std::size_t>(std::countr_zero(rest));
+      job.tickets[at] = entry.tickets[at];
+    }
+    answer(job, now);
+  }
+}
+
+std::size_t LoadSaveUnit::in_flight(std::uint32_t program) const {
+  std::size_t requests = 0;
+  for (const Side& side : sides_) {
+    if (side.places == nullptr || side.places->program != program) continue;
+    requests += side.next - side.first + side.port->requests.size();
+  }
+  return requests;
+}
+
+std::size_t LoadSaveUnit::waiting_for_members(std::uint32_t program, Cycles now) const {
+  std::size_t requests = 0;
+  for (const Side& side : sides_) {  // what was decided and has found no room
+    if (side.places == nullptr || side.places->program != program || side.head_at > now) continue;
+    requests += side.port->requests.size();
+  }
+  for (const ShareDecoder::Entry& entry : members_.entries()) {
+    if (entry.request.program == program) requests += std::popcount(entry.here);
+  }
+  for (const ShareDecoder::Entry& entry : groups_.entries()) {
+    if (entry.request.program != program) continue;
+    const CoreSet members = entry.request.share.members;
+    for (CoreSet rest = members; rest != 0; rest &= rest - 1) {
+      const int group = std::countr_zero(rest) / sizes_.cores_per_group;
+      requests += entry.here >> group & 1;
+    }
+  }
+  return requests;
+}
+
+void LoadSaveUnit::settle(std::uint32_t program) {
+  stopped_ &= ~(CoreSet{1} << program);
+  for (Side& side : sides_) {
+    if (side.places == nullptr || side.places->program != program) continue;
+    TESSERA_CHECK(side.first == side.next, "core {} has requests on their way", core_of(side));
+    clear(side);
+  }
 }
 
 std::optional<ShareFault> LoadSaveUnit::fault() const {
@@ -63,6 +157,12 @@ CoreSet LoadSaveUnit::own_cores() const {
                           ? ~CoreSet{0}
                           : (CoreSet{1} << sizes_.cores_per_group) - 1;
   return all << (wiring_.group * sizes_.cores_per_group);
+}
+
+CoreSet LoadSaveUnit::cores_of_own_card() const {
+  const int cores = groups_of_card() * sizes_.cores_per_group;
+  const CoreSet all = cores == kCoresMax ? ~CoreSet{0} : (CoreSet{1} << cores) - 1;
+  return all << (first_group() * sizes_.cores_per_group);
 }
 
 GroupSet LoadSaveUnit::groups_of(CoreSet cores) const {
@@ -92,7 +192,8 @@ void LoadSaveUnit::take_memory(Cycles now) {
     // What it took of the channel behind what was done before, but for the way back.
     const Cycles begun = std::max(memory_last_, job.handed + 1 + wiring_.memory->latency());
     const Cycles took = std::max<Cycles>(0, done->at - begun);
-    if (sizes_.bandwidth.dynamic) controller_.correct(job.cores, took - job.cost);
+    if (sizes_.bandwidth.dynamic)
+      bandwidth_.correct(job.request.program, job.cores, took - job.cost);
     memory_last_ = std::max(memory_last_, done->at);
     jobs_.free.push_back(done->ticket);
     wiring_.memory->take_completion();
@@ -107,6 +208,7 @@ void LoadSaveUnit::answer(const HomeJob& job, Cycles now) {
                       .from = wiring_.group,
                       .to = 0,
                       .bytes = write ? 0 : job.request.bytes(),
+                      .program = job.request.program,
                       .request = {},
                       .cores = job.cores,
                       .tickets = job.tickets};
@@ -153,11 +255,14 @@ void LoadSaveUnit::inject(CardMessage message, Cycles now) {
 
 void LoadSaveUnit::take_ring(Cycles now) {
   if (wiring_.ring == nullptr) return;
-  auto& deliveries = wiring_.ring->deliveries(wiring_.group - first_group());
-  while (!deliveries.empty() && deliveries.front().at + sizes_.frame.unpack_cycles <= now) {
-    const CardMessage message = deliveries.front().message;
-    deliveries.pop();
-    take_message(message, first_group() + message.from, now);
+  for (int lane = 0; lane < wiring_.ring->sizes().lanes; ++lane) {
+    auto& deliveries =
+        wiring_.ring->deliveries(wiring_.group - first_group(), static_cast<std::uint32_t>(lane));
+    while (!deliveries.empty() && deliveries.front().at + sizes_.frame.unpack_cycles <= now) {
+      const CardMessage message = deliveries.front().message;
+      deliveries.pop();
+      take_message(message, first_group() + message.from, now);
+    }
   }
 }
 
@@ -183,7 +288,10 @@ void LoadSaveUnit::take_message(const CardMessage& message, int from, Cycles now
 Cycles LoadSaveUnit::head_at(Side& side, Cycles now) {
   if (side.head_at != kNever || !side.port->requests.can_pop(now)) return side.head_at;
   Wires& wires = wires_[static_cast<std::size_t>(side.core)];
-  side.head = on_card(side, side.port->requests.front());
+  const DramRequest& front = side.port->requests.front();
+  side.refused = !refusal(side, front).empty();
+  side.head =
+      side.refused ? CardRequest{.dram = front, .home = wiring_.group} : on_card(side, front);
   const CardRequest& request = side.head;
   const std::int64_t bytes = sizes_.frame.wire_bytes(request.dram.write ? request.bytes() : 0);
   const Cycles cycles = wire_cycles(bytes, sizes_.port_bytes);
@@ -194,13 +302,58 @@ Cycles LoadSaveUnit::head_at(Side& side, Cycles now) {
   return side.head_at;
 }
 
+std::string LoadSaveUnit::refusal(const Side& side, const DramRequest& request) const {
+  const CardPlaces* places = side.places;
+  if (places == nullptr) return {};
+  const auto says = [&](const std::string& what) {
+    return fmt::format("core {} {}", core_of(side), what);
+  };
+  const bool names = request.memory != DramRequest::kOwnMemory && sizes_.forward;
+  if (names && request.memory >= places->group.size()) {
+    return says(fmt::format("asks for memory {}; its program has {}", request.memory,
+                            places->group.size()));
+  }
+  const auto cores = places->core.size();
+  if (request.share != 0 && cores < kCoresMax && (request.share_cores >> cores) != 0) {
+    return says(fmt::format("names cores {:#x} for share {}; its program has {}",
+                            request.share_cores, request.share, cores));
+  }
+  const bool takes_part = (places->set_of(request.share_cores) >> core_of(side) & 1) != 0;
+  if (request.share != 0 && (request.write || !takes_part)) {
+    return says(fmt::format("{} with share {}{}", request.write ? "writes" : "reads", request.share,
+                            takes_part ? "" : ", in which it takes no part"));
+  }
+  const StridedRuns& grid = *request.grid;
+  std::int64_t first = grid.address, last = grid.address + grid.run_bytes;
+  for (int axis = 0; axis < grid.axes; ++axis) {
+    const auto a = static_cast<std::size_t>(axis);
+    const std::int64_t reach = (grid.extents[a] - 1) * grid.strides[a];
+    (reach < 0 ? first : last) += reach;
+  }
+  if (first >= places->base && last <= places->limit) return {};
+  return says(fmt::format("{} bytes {:#x} to {:#x}; its program has {:#x} to {:#x}",
+                          request.write ? "writes" : "reads", first, last - 1, places->base,
+                          places->limit - 1));
+}
+
+void LoadSaveUnit::except(std::uint32_t program, std::string reason) {
+  exceptions_.push_back({program, std::move(reason)});
+}
+
+void LoadSaveUnit::end_head(std::uint32_t port, Cycles now) {
+  const bool write = sides_[port].head.dram.write;
+  complete(pop(port, now), 0, write, now + 1);
+}
+
 CardRequest LoadSaveUnit::on_card(Side& side, const DramRequest& request) const {
   const CardPlaces* places = side.places;
   CardRequest result;
   result.dram = request;
   result.home = wiring_.group;
+  result.program = places != nullptr ? places->program : 0;
   if (request.memory != DramRequest::kOwnMemory && sizes_.forward) {
     result.home = places != nullptr ? places->group[request.memory] : request.memory;
+    if (!sizes_.needed_bytes_only) result.home = first_group() + result.home % groups_of_card();
   }
   if (request.share == 0) return result;
   Share& last = side.last_share;
@@ -212,6 +365,8 @@ CardRequest LoadSaveUnit::on_card(Side& side, const DramRequest& request) const 
       last.program = places->program;
       last.members = places->set_of(request.share_cores);
     }
+    if (!sizes_.needed_bytes_only) last.members &= cores_of_own_card();
+    if (!sizes_.forward) last.members &= own_cores();
   }
   result.share = last;
   return result;
@@ -246,16 +401,23 @@ bool LoadSaveUnit::decide(std::uint32_t port, Cycles now) {
   Side& side = sides_[port];
   const CardRequest request = side.head;
   const int core = core_of(side);
+  if (side.refused) except(side.places->program, refusal(side, request.dram));
+  if (side.refused || is_stopped(request.program)) {
+    end_head(port, now);
+    return true;
+  }
   const bool shared = sizes_.merge && request.share.number != 0;
   if (shared) {
     TESSERA_CHECK(!request.dram.write, "core {} writes with share {}", core, request.share.number);
-    if (members_.fault()) return false;
+    if (members_.faulty(request.program)) return false;
     const CoreSet expected = request.share.members & own_cores();
     const std::uint32_t ticket = waiters_.take();
     const auto came = members_.come(core, expected, request, ticket, now, side.head_at);
     if (came == ShareDecoder::Came::kNoRoom || came == ShareDecoder::Came::kFault) {
       waiters_.free.push_back(ticket);
-      return came == ShareDecoder::Came::kNoRoom && decide_together(request, expected, now);
+      if (came == ShareDecoder::Came::kNoRoom) return decide_together(request, expected, now);
+      except(request.program, members_.fault_of(request.program).message());
+      return false;
     }
     waiters_.items[ticket].set(false, request.bytes(), pop(port, now));
     if (came == ShareDecoder::Came::kComplete) route_completed(now);
@@ -282,14 +444,21 @@ bool LoadSaveUnit::decide_together(const CardRequest& request, CoreSet expected,
     if (!port_with(std::countr_zero(rest), request.share, now)) return false;
   }
   members_.begin_together(request, expected);
+  std::vector<std::uint32_t> came_before;
   for (CoreSet rest = expected; rest != 0; rest &= rest - 1) {
     const int core = std::countr_zero(rest);
     const std::uint32_t port = *port_with(core, request.share, now);
     const CardRequest own = sides_[port].head;
     const std::uint32_t ticket = waiters_.take();
     const auto came = members_.come_together(core, own, ticket, sides_[port].head_at, now);
-    if (came == ShareDecoder::Came::kFault) return false;
+    if (came == ShareDecoder::Came::kFault) {
+      waiters_.free.push_back(ticket);
+      except(request.program, members_.fault_of(request.program).message());
+      for (const std::uint32_t other : came_before) deliver(other, now);
+      return false;
+    }
     waiters_.items[ticket].set(false, own.bytes(), pop(port, now));
+    came_before.push_back(ticket);
   }
   route_completed(now);
   return true;
@@ -330,6 +499,7 @@ void LoadSaveUnit::route(const CardRequest& request, CoreSet cores, std::uint32_
                       .from = wiring_.group,
                       .to = GroupSet{1} << request.home,
                       .bytes = request.dram.write ? request.bytes() : 0,
+                      .program = request.program,
                       .request = request,
                       .cores = cores,
                       .tickets = {}};
@@ -348,15 +518,22 @@ void LoadSaveUnit::come_home(int group, const CardRequest& request, CoreSet core
   HomeJob job;
   job.request = request;
   const bool shared = sizes_.merge && request.share.number != 0;
-  if (!shared) {
+  if (!shared || is_stopped(request.program)) {
     job.cores = cores;
     job.groups = GroupSet{1} << group;
     job.tickets[static_cast<std::size_t>(group)] = ticket;
-    ask(job, now);
+    is_stopped(request.program) ? answer(job, now) : ask(job, now);
     return;
   }
   // The table has room for all requests that can be on their way.
   const auto came = groups_.come(group, groups_of(request.share.members), request, ticket, now);
+  if (came == ShareDecoder::Came::kFault) {
+    except(request.program, groups_.fault_of(request.program).message());
+    job.cores = cores;
+    job.groups = GroupSet{1} << group;
+    job.tickets[static_cast<std::size_t>(group)] = ticket;
+    return answer(job, now);
+  }
   if (came != ShareDecoder::Came::kComplete) return;
   const ShareDecoder::Entry& entry = groups_.completed();
   job.cores = request.share.members;
@@ -373,21 +550,37 @@ void LoadSaveUnit::ask(const HomeJob& job, Cycles now) {
   const std::uint32_t ticket = jobs_.take();
   jobs_.items[ticket] = job;
   jobs_.items[ticket].cost = wiring_.memory->cost(job.request.dram);
-  controller_.add({.cores = job.cores,
-                   .cost = jobs_.items[ticket].cost,
-                   .write = job.request.dram.write,
-                   .ticket = ticket},
-                  now);
+  bandwidth_.add(job.request.program,
+                 {.cores = job.cores,
+                  .cost = jobs_.items[ticket].cost,
+                  .write = job.request.dram.write,
+                  .ticket = ticket},
+                 now);
+}
+
+void LoadSaveUnit::count(const CardRequest& request) {
+  if (request.program >= by_program_.size()) by_program_.resize(request.program + 1);
+  ProgramCounters& counters = by_program_[request.program];
+  ++counters.requests;
+  (request.dram.write ? counters.bytes_written : counters.bytes_read) += request.bytes();
+}
+
+LoadSaveUnit::ProgramCounters LoadSaveUnit::counters_of(std::uint32_t program) const {
+  ProgramCounters counters;
+  if (program < by_program_.size()) counters = by_program_[program];
+  counters.charged = bandwidth_.charged(program);
+  return counters;
 }
 
 void LoadSaveUnit::hand_over(Cycles now) {
-  while (controller_.waiting() > 0) {
-    const auto asked = controller_.take(
+  while (bandwidth_.waiting() > 0) {
+    const auto asked = bandwidth_.take(
         now, {.read = wiring_.memory->room(false, now), .write = wiring_.memory->room(true, now)});
     if (!asked) return;
     HomeJob& job = jobs_.items[asked->ticket];
     job.handed = now;
     ++counters_.requests;
+    count(job.request);
     const Cycles when = wiring_.memory->push(now, job.request.dram, asked->ticket);
     if (when != kNever) wiring_.wakes->wake(wiring_.memory_box, when);
   }
@@ -458,7 +651,7 @@ void LoadSaveUnit::complete(const Member& member, std::int64_t bytes, bool write
 }
 
 Cycles LoadSaveUnit::next_step(Cycles now) const {
-  Cycles next = controller_.next(now);
+  Cycles next = bandwidth_.next(now);
   if (const MemoryPort::Completion* done = wiring_.memory->completion()) {
     next = std::min(next, done->at + sizes_.frame.pack_cycles);
   }
@@ -466,7 +659,10 @@ Cycles LoadSaveUnit::next_step(Cycles now) const {
     if (deliveries.empty()) return;
     next = std::min(next, deliveries.front().at + sizes_.frame.unpack_cycles);
   };
-  if (wiring_.ring != nullptr) arrives(wiring_.ring->deliveries(wiring_.group - first_group()));
+  for (int lane = 0; wiring_.ring != nullptr && lane < wiring_.ring->sizes().lanes; ++lane) {
+    arrives(
+        wiring_.ring->deliveries(wiring_.group - first_group(), static_cast<std::uint32_t>(lane)));
+  }
   if (wiring_.network != nullptr) arrives(wiring_.network->deliveries(wiring_.group));
   if (!outgoing_.empty()) next = std::min(next, outgoing_.front().at);
   for (const Side& side : sides_) {
@@ -482,7 +678,7 @@ Cycles LoadSaveUnit::next_step(Cycles now) const {
 std::string LoadSaveUnit::describe() const {
   std::string text = fmt::format(
       "load/save unit {}: {} requests wait for the channel, {} shares for members", wiring_.group,
-      controller_.waiting(), members_.entries().size() + groups_.entries().size());
+      bandwidth_.waiting(), members_.entries().size() + groups_.entries().size());
   for (const Side& side : sides_) {
     if (side.next == side.first && side.port->requests.empty()) continue;
     text += fmt::format(", core {} has {} in service and {} at its port", core_of(side),

@@ -24,19 +24,26 @@
 //   max(wires free + wire(all frames), a + wire(last frame))
 //
 // What has its home on another card goes over the network (network_stations.h) in the same way, without a
-// ring.
+// ring. Without `needed_bytes_only` each card has all results in the groups of the same place, and members of a
+// share meet on their card; without `forward` each group has all, and they meet in their group.
 //
 // Members of a share (share_decoder.h) meet in their group, and the groups' requests meet again at home:
 // one request for all. Its data go over the broadcast bus, broadcast_bytes a cycle, which takes the
 // members' wires while they pass, and around the ring in one transfer for all groups, at the same time.
 // Without `broadcast` each member gets them over its own wires, one after the other in the order of cores,
 // and each group by a transfer of its own. Without `merge` a share means nothing.
+//
+// Tenants: each core's requests are checked where they are decided, against base and limit of its program,
+// its memories and its cores (CardPlaces). One that is outside ends there, is never seen by a memory, and
+// is an exception of its program alone. The channel is shared by weight (tenant_bandwidth.h), the decoder's
+// table and the ring in fixed parts.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -48,6 +55,7 @@
 #include "engines/card_memory/memory_port.h"
 #include "engines/card_memory/network_stations.h"
 #include "engines/card_memory/share_decoder.h"
+#include "engines/card_memory/tenant_bandwidth.h"
 #include "engines/fifo.h"
 
 namespace tessera::engines {
@@ -61,7 +69,8 @@ struct UnitSizes {
   std::int64_t broadcast_bytes = 64;  // a cycle, of the bus
   std::size_t share_entries = 16;     // of the decoder's table
   bool merge = true, broadcast = true;
-  bool forward = true;  // off: every group has all that its cores ask for
+  bool forward = true;            // off: every group has all that its cores ask for
+  bool needed_bytes_only = true;  // off: every card has all that its cores ask for
   BandwidthSizes bandwidth{};
 };
 
@@ -100,10 +109,30 @@ class LoadSaveUnit {
   // pushes a request wakes the unit for the cycle after.
   Cycles step(Cycles now);
   // Whether it is to be stepped in the cycle after one in which the memory was.
-  bool wants_room() const { return controller_.waiting() > 0; }
+  bool wants_room() const { return bandwidth_.waiting() > 0; }
+
+  // ---- programs that share the card ----
+
+  // A program has these cores and weight here from now on, and at most so many requests on their way. Those
+  // of its cores that are in this group are placed; nothing of it is on its way. `places` outlives its use.
+  void place(const CardPlaces& places, std::int64_t weight, std::size_t outstanding_max);
+  // The core of the group has no program any more.
+  void remove(const CardPlaces& places);
+  // Its requests end from now on without touching a memory, also those that wait for others of a share.
+  void stop(std::uint32_t program, Cycles now);
+  // Of its requests those that its ports in this group hold or that are on their way. And of them those
+  // that wait for other members of their share, here or in other groups.
+  std::size_t in_flight(std::uint32_t program) const;
+  std::size_t waiting_for_members(std::uint32_t program, Cycles now) const;
+  // When its ports are quiet: as new.
+  void settle(std::uint32_t program);
+  // Taken out: those since the last call.
+  std::vector<MemoryException> take_exceptions() { return std::exchange(exceptions_, {}); }
+  bool has_exceptions() const { return !exceptions_.empty(); }
 
   // Members of a share that do not agree; the unit takes nothing more from their ports.
   std::optional<ShareFault> fault() const;
+  int cores() const { return sizes_.cores_per_group; }
   const Counters& counters() const { return counters_; }
   // Of a core of the group.
   const CoreCounters& counters(int core) const {
@@ -112,7 +141,12 @@ class LoadSaveUnit {
   // How long members waited for each other: cores of this group; groups, for what has its home here.
   const ShareDecoder& cores_waited() const { return members_; }
   const ShareDecoder& groups_waited() const { return groups_; }
-  const BandwidthController& controller() const { return controller_; }
+  // What a program has had of the memory since it was placed, or the last reset.
+  struct ProgramCounters {
+    Cycles charged = 0;  // of the channel's time
+    std::int64_t requests = 0, bytes_read = 0, bytes_written = 0;
+  };
+  ProgramCounters counters_of(std::uint32_t program) const;
   std::string describe() const;
 
  private:
@@ -124,6 +158,7 @@ class LoadSaveUnit {
     const CardPlaces* places;
     Cycles head_at = kNever;   // when the first of its requests is decided, if known
     CardRequest head;          // that request
+    bool refused = false;      // it is outside of what its program may reach
     Share last_share;          // of the last request that had one
     std::vector<Cycles> done;  // by number modulo its size
     std::uint32_t first = 0;   // the oldest request without a completion
@@ -183,6 +218,7 @@ class LoadSaveUnit {
     std::vector<std::uint32_t> free;
   };
 
+  static void clear(Side& side);
   void take_memory(Cycles now);
   void take_ring(Cycles now);
   void take_network(Cycles now);
@@ -190,11 +226,18 @@ class LoadSaveUnit {
   void take_message(const CardMessage& message, int from, Cycles now);
   void take_ports(Cycles now);
   void hand_over(Cycles now);
+  void count(const CardRequest& request);
   void send(Cycles now);
   Cycles next_step(Cycles now) const;
 
   // When the head of a port is decided; kNever while nothing is seen there.
   Cycles head_at(Side& side, Cycles now);
+  // Why the program may not make the request; empty: it may.
+  std::string refusal(const Side& side, const DramRequest& request) const;
+  void except(std::uint32_t program, std::string reason);
+  bool is_stopped(std::uint32_t program) const { return (stopped_ >> program & 1) != 0; }
+  // The head of a port ends here and now.
+  void end_head(std::uint32_t port, Cycles now);
   // The request in terms of the card.
   CardRequest on_card(Side& side, const DramRequest& request) const;
   bool decide(std::uint32_t port, Cycles now);
@@ -227,6 +270,7 @@ class LoadSaveUnit {
   GroupSet groups_of_card(int card) const {
     return ((GroupSet{1} << groups_of_card()) - 1) << (card * groups_of_card());
   }
+  CoreSet cores_of_own_card() const;
   int core_of(const Side& side) const { return wiring_.group * sizes_.cores_per_group + side.core; }
 
   const UnitSizes sizes_;
@@ -234,12 +278,15 @@ class LoadSaveUnit {
   std::vector<Side> sides_;
   std::vector<Wires> wires_;
   ShareDecoder members_, groups_;
-  BandwidthController controller_;
+  TenantBandwidth bandwidth_;
   Pool<Waiter> waiters_;
   Pool<HomeJob> jobs_;
   Ring<Outgoing> outgoing_;
   Cycles bus_free_ = 0;
   Cycles memory_last_ = 0;  // the latest completion of the memory
+  CoreSet stopped_ = 0;     // programs
+  std::vector<ProgramCounters> by_program_;
+  std::vector<MemoryException> exceptions_;
   Counters counters_;
 };
 

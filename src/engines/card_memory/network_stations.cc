@@ -7,6 +7,12 @@
 #include "base/check.h"
 
 namespace tessera::engines {
+namespace {
+
+// In a message's tag: it is a result, and the rest is its number.
+constexpr std::uint64_t kResult = std::uint64_t{1} << 32;
+
+}  // namespace
 
 NetworkStations::NetworkStations(const NetworkSizes& sizes, int groups_of_card,
                                  std::size_t messages_max, CardWakes& wakes)
@@ -26,6 +32,13 @@ void NetworkStations::reset() {
   free_.clear();
   for (std::size_t i = messages_max_; i-- > 0;) free_.push_back(static_cast<std::uint32_t>(i));
   for (Ring<Delivery>& ring : deliveries_) ring.clear();
+  results_.clear();
+}
+
+void NetworkStations::send_result(int from, int to, std::int64_t bytes, std::uint32_t number,
+                                  Cycles now) {
+  network_.inject(from).push(now,
+                             {.from = from, .to = to, .bytes = bytes, .tag = kResult | number});
 }
 
 void NetworkStations::send(int group, const CardMessage& message, Cycles now) {
@@ -45,6 +58,11 @@ Cycles NetworkStations::step(Cycles now) {
     while (!known.empty()) {
       const CardNetwork::Delivery delivery = known.front();
       known.pop();
+      if ((delivery.message.tag & kResult) != 0) {
+        results_.push_back(
+            {delivery.at, static_cast<std::uint32_t>(delivery.message.tag), delivery.message.to});
+        continue;
+      }
       const auto tag = static_cast<std::uint32_t>(delivery.message.tag);
       for (GroupSet rest = messages_[tag].to; rest != 0; rest &= rest - 1) {
         const auto group = static_cast<std::size_t>(std::countr_zero(rest));

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engines/card_memory/card_network.h"
@@ -38,6 +39,17 @@ class NetworkStations {
   // Returns when it next has something to do.
   Cycles step(Cycles now);
 
+  // A whole result from card to card, which no unit answers. At most one of each number is on its way, below
+  // 2^32, and at most `messages_max` are given in a cycle.
+  void send_result(int from, int to, std::int64_t bytes, std::uint32_t number, Cycles now);
+  struct ResultDelivery {
+    Cycles at = 0;
+    std::uint32_t number = 0;
+    int to = 0;
+  };
+  // Results whose last byte comes at a known time, in the order in which that was known; taken by this.
+  std::vector<ResultDelivery> take_results() { return std::exchange(results_, {}); }
+
   const CardNetwork& network() const { return network_; }
   std::string describe() const;
 
@@ -50,6 +62,7 @@ class NetworkStations {
   std::vector<CardMessage> messages_;  // by tag
   std::vector<std::uint32_t> free_;
   std::vector<Ring<Delivery>> deliveries_;  // by group
+  std::vector<ResultDelivery> results_;
 };
 
 }  // namespace tessera::engines

@@ -54,8 +54,40 @@ ShareDecoder::ShareDecoder(std::size_t entries_max, const char* member_name)
 
 void ShareDecoder::reset() {
   entries_.clear();
-  fault_.reset();
+  faults_.clear();
   std::fill(waited_.begin(), waited_.end(), 0);
+}
+
+void ShareDecoder::set_entries(std::uint32_t program, std::size_t entries) {
+  if (program >= entries_of_.size()) entries_of_.resize(program + 1, entries_max_);
+  entries_of_[program] = entries;
+}
+
+bool ShareDecoder::full(std::uint32_t program) const {
+  if (program >= entries_of_.size()) return entries_.size() == entries_max_;
+  const auto its = std::ranges::count_if(
+      entries_, [program](const Entry& entry) { return entry.request.share.program == program; });
+  return static_cast<std::size_t>(its) >= entries_of_[program];
+}
+
+std::vector<ShareDecoder::Entry> ShareDecoder::forget(std::uint32_t program) {
+  std::vector<Entry> taken;
+  for (const Entry& entry : entries_) {
+    if (entry.request.share.program == program) taken.push_back(entry);
+  }
+  std::erase_if(entries_,
+                [program](const Entry& entry) { return entry.request.share.program == program; });
+  std::erase_if(faults_, [program](const ShareFault& fault) { return fault.program == program; });
+  return taken;
+}
+
+bool ShareDecoder::faulty(std::uint32_t program) const {
+  return std::ranges::any_of(
+      faults_, [program](const ShareFault& fault) { return fault.program == program; });
+}
+
+const ShareFault& ShareDecoder::fault_of(std::uint32_t program) const {
+  return *std::ranges::find(faults_, program, &ShareFault::program);
 }
 
 Cycles ShareDecoder::waited(int early) const {
@@ -69,13 +101,14 @@ bool ShareDecoder::join(Entry& entry, int member, const CardRequest& request, st
   const bool unexpected = (entry.expected & bit) == 0 || (entry.here & bit) != 0;
   if (unexpected || entry.request.share.members != request.share.members ||
       !same_bytes(entry.request, request)) {
-    fault_ = {.share = request.share.number,
-              .sequence = request.share.sequence,
-              .opener = entry.opener,
-              .other = member,
-              .member_name = member_name_,
-              .opener_bytes = describe_bytes(entry.request),
-              .other_bytes = describe_bytes(request)};
+    faults_.push_back({.share = request.share.number,
+                       .sequence = request.share.sequence,
+                       .program = request.share.program,
+                       .opener = entry.opener,
+                       .other = member,
+                       .member_name = member_name_,
+                       .opener_bytes = describe_bytes(entry.request),
+                       .other_bytes = describe_bytes(request)});
     return false;
   }
   entry.here |= bit;
@@ -106,7 +139,7 @@ ShareDecoder::Came ShareDecoder::come(int member, std::uint64_t expected,
       complete(entry, member, now);
       return Came::kComplete;
     }
-    if (full()) return Came::kNoRoom;
+    if (full(request.share.program)) return Came::kNoRoom;
     if (!join(entry, member, request, ticket, since)) return Came::kFault;
     entries_.push_back(entry);
     return Came::kWaits;

@@ -13,6 +13,8 @@
 // ports. Nobody waits for ever: where members issue their shares in orders that fit together, the first
 // share that is not complete has all its members in its entry, or, if it has none, sooner or later at
 // the heads of their ports, whatever fills the table.
+//
+// Programs that share a card have parts of the table, so that none fills up another's.
 #pragma once
 
 #include <array>
@@ -33,6 +35,7 @@ std::string describe_bytes(const CardRequest& request);
 // Two members of a share that do not agree.
 struct ShareFault {
   std::uint32_t share = 0, sequence = 0;
+  std::uint32_t program = 0;
   int opener = 0, other = 0;  // members
   std::string member_name;    // "core" or "group"
   std::string opener_bytes, other_bytes;
@@ -61,6 +64,10 @@ class ShareDecoder {
   explicit ShareDecoder(std::size_t entries_max, const char* member_name = "core");
 
   void reset();
+  // A program has room for so many entries from now on, of the table of entries_max; without it for all.
+  void set_entries(std::uint32_t program, std::size_t entries);
+  // Takes the entries of a program out, and its fault.
+  std::vector<Entry> forget(std::uint32_t program);
   // `expected` holds `member`. Where it does not hold any other, the request is complete at once. It has
   // waited at its port since `since`, if that is before `now`.
   Came come(int member, std::uint64_t expected, const CardRequest& request, std::uint32_t ticket,
@@ -71,9 +78,14 @@ class ShareDecoder {
                      Cycles now);
   const Entry& completed() const { return completed_; }
 
-  bool full() const { return entries_.size() == entries_max_; }
+  bool full(std::uint32_t program = 0) const;
   const std::vector<Entry>& entries() const { return entries_; }
-  const std::optional<ShareFault>& fault() const { return fault_; }
+  // The first.
+  std::optional<ShareFault> fault() const {
+    return faults_.empty() ? std::nullopt : std::optional(faults_.front());
+  }
+  bool faulty(std::uint32_t program) const;
+  const ShareFault& fault_of(std::uint32_t program) const;  // of one that is faulty
   // How long `early` has waited in all for requests in which `last` was the last.
   Cycles waited(int early, int last) const {
     return waited_[static_cast<std::size_t>(early) * kCoresMax + static_cast<std::size_t>(last)];
@@ -86,11 +98,12 @@ class ShareDecoder {
   void complete(const Entry& entry, int last, Cycles now);
 
   const std::size_t entries_max_;
+  std::vector<std::size_t> entries_of_;  // by program; missing: all
   const char* const member_name_;
   std::vector<Entry> entries_;  // oldest first
   Entry completed_;
-  std::optional<ShareFault> fault_;
-  std::vector<Cycles> waited_;  // early x last
+  std::vector<ShareFault> faults_;  // at most one of a program
+  std::vector<Cycles> waited_;      // early x last
 };
 
 }  // namespace tessera::engines

@@ -29,6 +29,10 @@ Status DramMemory::reserve(std::int64_t bytes, Region& region) {
 
 Status DramMemory::allocate(std::int64_t bytes, Region& region) {
   TESSERA_RETURN_IF_ERROR(reserve(bytes, region));
+  if (physical_ != nullptr) {
+    region.data = physical_->at(region.address);
+    return {};
+  }
   const auto rounded = static_cast<std::size_t>(round_up(bytes + 1, kRegionAlignment));
   region.owned.reset(static_cast<std::byte*>(std::calloc(rounded, 1)));
   region.data = region.owned.get();
@@ -39,27 +43,28 @@ Status DramMemory::allocate(std::int64_t bytes, Region& region) {
   return {};
 }
 
-void DramMemory::choose_gap(std::int64_t wanted, const DramRange& within) {
+void DramMemory::choose_gap(std::int64_t wanted, const DramPart& within) {
+  physical_ = within.physical;
   std::vector<DramRange> taken;
-  for (const DramRange& range : taken_) {
-    if (range.bytes > 0) taken.push_back(range);
+  for (const DramPart& part : taken_) {
+    if (part.range.bytes > 0 && part.physical == within.physical) taken.push_back(part.range);
   }
   std::sort(taken.begin(), taken.end(),
             [](const DramRange& a, const DramRange& b) { return a.first < b.first; });
-  next_address_ = within.first;
-  limit_ = within.first + within.bytes;
+  next_address_ = within.range.first;
+  limit_ = within.range.last();
   for (const DramRange& range : taken) {
-    if (range.first + range.bytes <= next_address_ || range.first >= limit_) continue;
+    if (range.last() <= next_address_ || range.first >= limit_) continue;
     if (range.first - next_address_ >= wanted) {
       limit_ = range.first;
       return;
     }
-    next_address_ = range.first + range.bytes;
+    next_address_ = range.last();
   }
 }
 
 Result<std::size_t> DramMemory::add(const isa::Program& program, std::span<const std::byte> weights,
-                                    std::optional<DramRange> within) {
+                                    std::optional<DramPart> within) {
   const std::int64_t weight_bytes =
       weights.empty() ? std::ssize(program.weights) : std::ssize(weights);
   std::int64_t wanted = 0;
@@ -67,7 +72,7 @@ Result<std::size_t> DramMemory::add(const isa::Program& program, std::span<const
                                    program.output_bytes, std::ssize(program.stream)}) {
     wanted += round_up(std::max<std::int64_t>(bytes, 0) + 1, kRegionAlignment);
   }
-  choose_gap(wanted, within.value_or(DramRange{0, bytes_}));
+  choose_gap(wanted, within.value_or(DramPart{{0, bytes_}}));
   const std::int64_t first = next_address_;
   Regions regions;
   if (weights.empty()) {
@@ -90,7 +95,7 @@ Result<std::size_t> DramMemory::add(const isa::Program& program, std::span<const
     std::memcpy(regions[kRegions - 1].data, program.stream.data(), program.stream.size());
   }
   const auto free = std::find_if(taken_.begin(), taken_.end(),
-                                 [](const DramRange& range) { return range.bytes == 0; });
+                                 [](const DramPart& part) { return part.range.bytes == 0; });
   const auto network = static_cast<std::size_t>(free - taken_.begin());
   if (network == networks_.size()) {
     networks_.emplace_back();
@@ -98,15 +103,16 @@ Result<std::size_t> DramMemory::add(const isa::Program& program, std::span<const
     shares_with_.emplace_back();
   }
   networks_[network] = std::move(regions);
-  taken_[network] = {first, next_address_ - first};
+  taken_[network] = {{first, std::min(next_address_, limit_) - first}, physical_};
   shares_with_[network] = network;
   return network;
 }
 
-Result<std::size_t> DramMemory::add_core(std::size_t of, const isa::Program& program) {
+Result<std::size_t> DramMemory::add_core(std::size_t of, const isa::Program& program,
+                                         std::optional<DramPart> within) {
   isa::Program stream;
   stream.stream = program.stream;
-  TESSERA_TRY(const std::size_t network, add(stream));
+  TESSERA_TRY(const std::size_t network, add(stream, {}, within));
   for (int base = 0; base < isa::kBaseIndexCount; ++base) {
     const Region& from = networks_[of][static_cast<isa::BaseIndex>(base)];
     Region& to = networks_[network][static_cast<isa::BaseIndex>(base)];
@@ -124,6 +130,8 @@ void DramMemory::remove(std::size_t network) {
   for (std::size_t other = 0; other < networks_.size(); ++other) {
     if (shares_with_[other] != network) continue;
     networks_[other] = Regions{};
+    const DramPart& part = taken_[other];
+    if (part.physical != nullptr) part.physical->clear(part.range);
     taken_[other] = {};
     shares_with_[other] = other;
   }

@@ -7,7 +7,8 @@
 //
 // A region's bytes are its own, or lie in blocks of the device's memory: weights that several cores
 // share, inputs and outputs where the host has put them. Where they lie changes no modelled
-// address, so a run takes the same cycles wherever its tensors are.
+// address, so a run takes the same cycles wherever its tensors are. On a card that tenants share they
+// are those of a physical memory at the modelled addresses; what a program gives up is zero there.
 #pragma once
 
 #include <array>
@@ -20,14 +21,16 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engines/memory/physical_memory.h"
 #include "isa/dma_work.h"
 #include "isa/program.h"
 
 namespace tessera::engines {
 
-// Modelled addresses [first, first + bytes) that a program's regions lie in.
-struct DramRange {
-  std::int64_t first = 0, bytes = 0;
+// Modelled addresses that a program's regions lie in. Those of two physical memories may be the same.
+struct DramPart {
+  DramRange range;
+  PhysicalMemory* physical = nullptr;  // whose bytes they are; null: they have memory of their own
 };
 
 class DramMemory {
@@ -38,10 +41,11 @@ class DramMemory {
   // range where one is given; returns its base-address index, the lowest that is free. With
   // `weights` its weights lie there, are only read, and outlive the memory's use of them.
   Result<std::size_t> add(const isa::Program& program, std::span<const std::byte> weights = {},
-                          std::optional<DramRange> within = {});
+                          std::optional<DramPart> within = {});
   // Places the stream of another core that works on network `of`, with which it shares all other
   // regions, also those bound later; returns its base-address index. Goes with that network.
-  Result<std::size_t> add_core(std::size_t of, const isa::Program& program);
+  Result<std::size_t> add_core(std::size_t of, const isa::Program& program,
+                               std::optional<DramPart> within = {});
   // Gives up a program's regions and its index.
   void remove(std::size_t network);
   void clear();
@@ -113,12 +117,13 @@ class DramMemory {
 
   // The next regions go into the first gap of the range with room for all of them, or else into
   // its last one, which is too small.
-  void choose_gap(std::int64_t wanted, const DramRange& within);
+  void choose_gap(std::int64_t wanted, const DramPart& within);
 
   std::int64_t bytes_;
+  PhysicalMemory* physical_ = nullptr;         // of the program that is being placed; null: none
   std::int64_t next_address_ = 0, limit_ = 0;  // of the gap
   std::vector<Regions> networks_;
-  std::vector<DramRange> taken_;          // by each of them; no bytes: its index is free
+  std::vector<DramPart> taken_;           // by each of them; no bytes: its index is free
   std::vector<std::size_t> shares_with_;  // the network whose regions it has; its own index: none
 };
 

@@ -32,7 +32,8 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// The last one is left out for a package, whose architecture is settled.
+// With several cores those are the last two; else a slower processor, but of a package, whose
+// architecture is settled.
 Result<std::vector<Contender>> contenders(const DeviceBench& bench, const Network& network) {
   SessionOptions host;
   host.device = DeviceKind::kHost;
@@ -45,6 +46,15 @@ Result<std::vector<Contender>> contenders(const DeviceBench& bench, const Networ
                                  {"sim", network, {}, {}, {}},
                                  {"sim timing-only", network, timing_only, {}, {}},
                                  {"sim serial timing-only", network, serial, {}, {}}};
+  if (bench.cores.several()) {
+    SessionOptions values, timing = timing_only;
+    bench.cores.give_to(values);
+    bench.cores.give_to(timing);
+    list.push_back({fmt::format("sim, {} cores", values.cores), network, values, {}, {}});
+    list.push_back(
+        {fmt::format("sim, {} cores timing-only", timing.cores), network, timing, {}, {}});
+    return list;
+  }
   if (package::kind_of_file(bench.model.model) != package::FileKind::kPackage) {
     TESSERA_TRY(const Network slower, load_with_divided_clock(bench.model, kClockDivider));
     list.push_back(
@@ -95,7 +105,10 @@ nlohmann::json to_json(const DeviceBench& bench, const std::vector<std::string>&
                              {"sim_per_host", seconds(1) / seconds(0)},
                              {"values_per_timing_only", seconds(1) / seconds(2)},
                              {"serial_per_asynchronous_cycles", cycles(3) / cycles(2)}};
-  if (list.size() > 4) {
+  if (bench.cores.several()) {
+    bench.cores.add_to(document);
+    document["one_core_per_several_cycles"] = cycles(2) / cycles(5);
+  } else if (list.size() > 4) {
     document["divided_clock"] = {{"divider", kClockDivider},
                                  {"cycles_ratio", cycles(4) / cycles(2)},
                                  {"seconds_ratio", seconds(4) / seconds(2)}};
@@ -120,14 +133,18 @@ Status run_device_bench(const DeviceBench& bench) {
     return {};
   }
   show_lines(notes_text(notes));
-  TextTable table({"device", "median ms", "min ms", "max ms", "runs/s", "cycles"});
+  TextTable table({"device", "median ms", "min ms", "max ms", "runs/s", "cycles", "Mcycles/s"});
   for (const Contender& contender : list) {
     const double seconds = median(contender.seconds);
-    table.add({contender.name, fmt::format("{:.3f}", seconds * 1e3),
-               fmt::format("{:.3f}", *std::ranges::min_element(contender.seconds) * 1e3),
-               fmt::format("{:.3f}", *std::ranges::max_element(contender.seconds) * 1e3),
-               fmt::format("{:.1f}", 1 / seconds),
-               contender.last.cycles > 0 ? with_separators(contender.last.cycles) : "-"});
+    table.add(
+        {contender.name, fmt::format("{:.3f}", seconds * 1e3),
+         fmt::format("{:.3f}", *std::ranges::min_element(contender.seconds) * 1e3),
+         fmt::format("{:.3f}", *std::ranges::max_element(contender.seconds) * 1e3),
+         fmt::format("{:.1f}", 1 / seconds),
+         contender.last.cycles > 0 ? with_separators(contender.last.cycles) : "-",
+         contender.last.cycles > 0
+             ? fmt::format("{:.2f}", static_cast<double>(contender.last.cycles) / seconds / 1e6)
+             : "-"});
   }
   show_lines(fmt::format(
       "{}\nsim / host                        {:.2f}\nvalues / timing-only              {:.1f}\n"
@@ -135,6 +152,10 @@ Status run_device_bench(const DeviceBench& bench) {
       table.text(), document["sim_per_host"].get<double>(),
       document["values_per_timing_only"].get<double>(),
       document["serial_per_asynchronous_cycles"].get<double>()));
+  if (bench.cores.several()) {
+    show("one core / {} cores, cycles        {:.2f}\n", bench.cores.cores,
+         document["one_core_per_several_cycles"].get<double>());
+  }
   if (const auto slower = document.find("divided_clock"); slower != document.end()) {
     show("clocks / {}: cycles x {:.2f}, time x {:.2f}\n", kClockDivider,
          (*slower)["cycles_ratio"].get<double>(), (*slower)["seconds_ratio"].get<double>());

@@ -6,6 +6,7 @@
 
 #include "tessera/traps.h"
 #include "tools/files/roles.h"
+#include "tools/run/cores_arguments.h"
 #include "tools/verb.h"
 
 namespace tessera::tools {
@@ -22,8 +23,7 @@ struct RunArguments {
   std::string framing = "raw";  // of the stream: raw or messages
   int peers = 1;                // callers of a stream that listens, one after the other; 0: no end
   int read_ahead = 16;          // steps
-  int cores = 1, cards = 1;
-  std::string split = "auto";  // of layers over the cores: auto, w or oc
+  CoresArguments cores;
   int threads = 0;
   bool timing_only = false, check_hazards = false, unverified = false, serial = false;
   bool no_host_time = false;

@@ -34,6 +34,8 @@ std::string values_text(const Tensor& tensor) {
   return text + (count > kShown ? " ..." : "");
 }
 
+}  // namespace
+
 nlohmann::json engines_json(const RunResult& run) {
   nlohmann::json engines = nlohmann::json::array();
   for (const EngineUse& e : run.engines) {
@@ -60,8 +62,6 @@ nlohmann::json engines_json(const RunResult& run) {
   }
   return engines;
 }
-
-}  // namespace
 
 Result<std::vector<std::string>> write_outputs(const std::string& folder,
                                                const std::vector<TensorDescription>& outputs,
@@ -108,11 +108,7 @@ nlohmann::json run_json(const RunArguments& arguments,
                              {"idle_engine_cycles", idle_engine_cycles(run.engines)},
                              {"engines", engines_json(run)},
                              {"outputs", std::move(list)}};
-  if (arguments.cores > 1) {
-    document["cores"] = arguments.cores;
-    document["cards"] = arguments.cards;
-    document["split"] = arguments.split;
-  }
+  arguments.cores.add_to(document);
   if (arguments.no_host_time) {
     document["not_counted"] = {"host steps", "transfers"};
   } else {

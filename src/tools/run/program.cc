@@ -87,8 +87,12 @@ Status run_program(const RunArguments& asked) {
   FileRoles roles = file_roles(arguments);
   TESSERA_RETURN_IF_ERROR(roles.check());
   std::string steps_queue;
-  TESSERA_TRY(isa::Program program,
-              read_program(asked.model.model, arch, !asked.stream.empty(), roles, &steps_queue));
+  TESSERA_TRY(isa::Program program, read_program({.path = asked.model.model,
+                                                  .arch = arch,
+                                                  .weights = asked.model.weights,
+                                                  .streaming = !asked.stream.empty(),
+                                                  .steps_queue = &steps_queue},
+                                                 roles));
   TESSERA_RETURN_IF_ERROR(roles.check());
   TESSERA_TRY(const ChipConfig chip, network::chip_of(program, arch));
   arguments.model.arch = chip.name;

@@ -15,6 +15,7 @@
 #include "tools/bench/sensitivity.h"
 #include "tools/bench/transposition.h"
 #include "tools/files/tensor_file.h"
+#include "tools/run/cores_arguments.h"
 #include "tools/terminal/standard_streams.h"
 #include "tools/verb.h"
 
@@ -23,6 +24,7 @@ namespace {
 
 struct BenchArguments {
   ModelArguments model;
+  CoresArguments cores;
   std::string suite, models, packages, networks;
   std::vector<std::string> all;  // host-vs-ort: folders
   std::string instructions;      // host-vs-ort
@@ -91,6 +93,12 @@ Status bench_load(const BenchArguments& arguments) {
                  fmt::format("--functions belongs to the device sim; --device names {}",
                              fmt::join(arguments.devices, ", "))};
   }
+  if (const char* const given = arguments.cores.given();
+      given != nullptr && std::ranges::find(arguments.devices, "sim") == arguments.devices.end()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} belongs to the device sim; --device names {}", given,
+                             fmt::join(arguments.devices, ", "))};
+  }
   TESSERA_TRY(const Network network, model.load_with_programs(roles));
   for (const std::string& device : arguments.devices) {
     DeviceOptions options;
@@ -102,6 +110,7 @@ Status bench_load(const BenchArguments& arguments) {
       options.pace = arguments.pace;
       options.timing_only = arguments.timing_only;
       options.virtual_functions = arguments.functions;
+      arguments.cores.give_to(options);
     }
     load.devices.push_back(std::move(options));
   }
@@ -117,8 +126,14 @@ Status bench(const BenchArguments& arguments) {
   if (of_model == arguments.model.model.empty()) {
     return Error{ErrorCode::kInvalidArgument, "give a model, or --suite"};
   }
+  if (!of_model && arguments.cores.given() != nullptr) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} is for a model, or for --suite devices; the suite is {}",
+                             arguments.cores.given(), arguments.suite)};
+  }
   if (arguments.suite == "devices") {
-    return run_device_bench({arguments.model, arguments.repeat, arguments.threads});
+    return run_device_bench(
+        {arguments.model, arguments.cores, arguments.repeat, arguments.threads});
   }
   if (arguments.suite == "roofline") {
     return run_roofline_suite({.arch = arguments.model.architecture(),
@@ -206,6 +221,7 @@ Action bench_verb(CLI::App& app) {
          "transposition: matrices turned by the array, the planar engine and DMA")
       ->check(CLI::IsMember({"devices", "pipeline", "tuning", "unequal", "outcomes", "host-vs-ort",
                              "roofline", "sensitivity", "transposition"}));
+  arguments->cores.add_to(app);
   const std::vector<CLI::Option*> others = app.get_options();
   add_load_options(app, *arguments);
   std::vector<const CLI::Option*> of_load;

@@ -7,6 +7,7 @@
 
 #include "arch/architecture_file.h"
 #include "tools/files/tensor_file.h"
+#include "tools/run/cores_arguments.h"
 #include "tools/terminal/console.h"
 #include "tools/verb.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 struct CompareArguments {
   ModelArguments model;
+  CoresArguments cores;
   std::string a = "sim", b = "host", fault_node;
   std::vector<std::string> inputs;
   bool all = false;
@@ -49,7 +51,8 @@ std::string first_difference(const runtime::LayerComparison& layer) {
       layer.elements);
 }
 
-void print_json(const runtime::Comparison& comparison, const std::vector<std::string>& notes) {
+void print_json(const CompareArguments& arguments, const runtime::Comparison& comparison,
+                const std::vector<std::string>& notes) {
   nlohmann::json layers = nlohmann::json::array();
   for (const auto& layer : comparison.layers) {
     nlohmann::json entry = {{"layer", layer.layer},
@@ -66,10 +69,32 @@ void print_json(const runtime::Comparison& comparison, const std::vector<std::st
                              {"mismatches", comparison.mismatches},
                              {"notes", notes},
                              {"layers", std::move(layers)}};
+  arguments.cores.add_to(document);
   if (comparison.first_layer) {
     document["first_layer"] = comparison.layers[*comparison.first_layer].layer;
   }
   show_lines(json_text(document) + "\n");
+}
+
+// Several cores are of the side that is sim, of the first where both are.
+Status give_cores(const CompareArguments& arguments, runtime::CompareOptions& options) {
+  const char* const given = arguments.cores.given();
+  if (given == nullptr) return {};
+  for (SessionOptions* const side : {&options.a, &options.b}) {
+    if (side->device != DeviceKind::kSim) continue;
+    arguments.cores.give_to(*side);
+    return {};
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("{} belongs to the device sim; the devices are {} and {}", given,
+                           arguments.a, arguments.b)};
+}
+
+std::string side_name(const CompareArguments& arguments, bool first) {
+  const std::string& name = first ? arguments.a : arguments.b;
+  const bool of_cores =
+      arguments.cores.several() && name == "sim" && (first || arguments.a != "sim");
+  return of_cores ? fmt::format("{} ({} cores)", name, arguments.cores.cores) : name;
 }
 
 Status compare(const CompareArguments& arguments) {
@@ -81,6 +106,7 @@ Status compare(const CompareArguments& arguments) {
   TESSERA_TRY(const ChipConfig chip, load_chip_config(arguments.model.architecture()));
   TESSERA_TRY(options.a.device, device_kind_from_name(arguments.a));
   TESSERA_TRY(options.b.device, device_kind_from_name(arguments.b));
+  TESSERA_RETURN_IF_ERROR(give_cores(arguments, options));
   options.fault_node = arguments.fault_node;
   TESSERA_TRY(const auto graph, graph_of(arguments.model, chip));
   TESSERA_RETURN_IF_ERROR(arguments.model.check_format(*graph));
@@ -88,7 +114,7 @@ Status compare(const CompareArguments& arguments) {
               read_inputs(arguments.inputs, inputs_of(*graph), {}));
   TESSERA_TRY(const runtime::Comparison comparison, runtime::compare(graph, chip, inputs, options));
   if (arguments.model.json) {
-    print_json(comparison, graph->notes);
+    print_json(arguments, comparison, graph->notes);
   } else {
     show_lines(notes_text(graph->notes));
     if (arguments.all) {
@@ -99,9 +125,9 @@ Status compare(const CompareArguments& arguments) {
       }
       show_lines(table.text());
     }
-    show("{} and {}: {} values in {} tensors compared, {} mismatches\n", arguments.a, arguments.b,
-         with_separators(comparison.values_compared), comparison.layers.size(),
-         with_separators(comparison.mismatches));
+    show("{} and {}: {} values in {} tensors compared, {} mismatches\n", side_name(arguments, true),
+         side_name(arguments, false), with_separators(comparison.values_compared),
+         comparison.layers.size(), with_separators(comparison.mismatches));
   }
   if (!comparison.first_layer) return {};
   return Error{ErrorCode::kInternal, first_difference(comparison.layers[*comparison.first_layer])};
@@ -112,6 +138,7 @@ Status compare(const CompareArguments& arguments) {
 Action compare_verb(CLI::App& app) {
   auto arguments = std::make_shared<CompareArguments>();  // shared with the returned action
   arguments->model.add_to(app);
+  arguments->cores.add_to(app);
   app.add_option("--a", arguments->a, "first device: sim, host or ref")->capture_default_str();
   app.add_option("--b", arguments->b, "second device")->capture_default_str();
   app.add_option("--input", arguments->inputs, "NAME=FILE or NAME=random[:seed]");

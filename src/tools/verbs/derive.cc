@@ -4,7 +4,8 @@
 //      └─ virtual processor ─┐        evaluator ┘     └─ --with: ONNX Runtime, Python, C++
 //                            └── --verify: == ─┴────────────┘
 //
-// Whatever is given is made into a program first, and nothing but the program is read after that.
+// Whatever is given is made into a program first, and nothing but the program is read after that. One of
+// several cores is read as a list of all cores' tasks (link/one_list.h), and runs on the cores.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,11 +20,14 @@
 #include "device/program_run.h"
 #include "graph/edge_blocks.h"
 #include "link/link.h"
+#include "link/one_list.h"
+#include "network/card_program.h"
 #include "network/firmware_file.h"
 #include "network/network.h"
 #include "tools/derived/check.h"
 #include "tools/files/golden.h"
 #include "tools/files/tensor_file.h"
+#include "tools/run/cores_arguments.h"
 #include "tools/terminal/console.h"
 #include "tools/verb.h"
 
@@ -36,7 +40,7 @@ struct DeriveArguments {
   std::vector<std::string> inputs, runtimes;
   DerivedRuntimeOptions options;
   int verify = 0;
-  int cores = 1;
+  CoresArguments cores;
   bool trainable = false;
 };
 
@@ -49,9 +53,35 @@ FileRoles file_roles(const DeriveArguments& arguments) {
   return roles;
 }
 
-Result<isa::Program> program_of(const DeriveArguments& arguments, FileRoles& roles) {
+// What is read, for the chip that it is checked for.
+struct Source {
+  isa::Program program;
+  ChipConfig chip;
+  std::optional<Network> network;  // of several cores: what they run
+};
+
+Result<Source> source_on_cores(const DeriveArguments& arguments, const Network& network) {
+  const ChipConfig& chip = network.state().chip;
+  TESSERA_TRY(const CardPlacement placement,
+              spread_cores(chip, arguments.cores.cards, arguments.cores.cores));
+  TESSERA_TRY(const compile::SharedProgram shared,
+              network::program_for_cores(network.state(), placement, arguments.cores.core_split()));
+  TESSERA_TRY(link::OneList list, link::in_one_list(shared.card, chip, link::ListOrder::kLayers));
+  return Source{std::move(list.program), std::move(list.chip), network};
+}
+
+Result<Source> source_of(const DeriveArguments& arguments, FileRoles& roles) {
   const std::string& path = arguments.model.model;
-  if (network::is_program_file(path)) return read_program(path, arguments.arch, false, roles);
+  const bool is_program = network::is_program_file(path);
+  TESSERA_RETURN_IF_ERROR(arguments.cores.check_without(is_program ? "a program" : nullptr));
+  if (is_program) {
+    TESSERA_TRY(
+        isa::Program program,
+        read_program({.path = path, .arch = arguments.arch, .weights = arguments.model.weights},
+                     roles));
+    TESSERA_TRY(ChipConfig chip, network::chip_of(program, arguments.arch));
+    return Source{std::move(program), std::move(chip), std::nullopt};
+  }
   ModelArguments model = arguments.model;
   if (!arguments.arch.empty()) {
     model.arch = arguments.arch;
@@ -60,17 +90,49 @@ Result<isa::Program> program_of(const DeriveArguments& arguments, FileRoles& rol
     model.arch = package.chip_name;
   }
   TESSERA_TRY(const Network network, model.load(roles));
-  TESSERA_TRY(const isa::Program linked, link::link(network.state().package, network.state().chip,
-                                                    {.cores = arguments.cores}));
+  if (arguments.cores.several()) return source_on_cores(arguments, network);
+  TESSERA_TRY(const isa::Program linked,
+              link::link(network.state().package, network.state().chip, {}));
   // By way of its bytes: what they do not say is not derived.
-  return package::parse_program(package::serialise(linked), path);
+  TESSERA_TRY(isa::Program program, package::parse_program(package::serialise(linked), path));
+  TESSERA_TRY(ChipConfig chip, network::chip_of(program, arguments.arch));
+  return Source{std::move(program), std::move(chip), std::nullopt};
 }
+
+// What the derived software is compared with: the program, on its core or cores.
+class Processor {
+ public:
+  static Result<Processor> create(const DeriveArguments& arguments, Source source) {
+    Processor result;
+    if (!source.network) {
+      TESSERA_TRY(result.program_,
+                  device::ProgramRun::create(std::move(source.program), source.chip, {}));
+      result.inputs_ = result.program_->inputs();
+      return result;
+    }
+    SessionOptions options;
+    arguments.cores.give_to(options);
+    TESSERA_TRY(Session session, Session::open(*source.network, options));
+    result.session_ = std::make_unique<Session>(std::move(session));
+    result.inputs_ = source.network->inputs();
+    return result;
+  }
+  const std::vector<TensorDescription>& inputs() const { return inputs_; }
+  Result<RunResult> run(const std::vector<Tensor>& inputs) {
+    return program_ != nullptr ? program_->run(inputs) : session_->run(inputs);
+  }
+
+ private:
+  std::unique_ptr<device::ProgramRun> program_;
+  std::unique_ptr<Session> session_;
+  std::vector<TensorDescription> inputs_;
+};
 
 // Everything --verify and --golden need.
 struct Derived {
   std::shared_ptr<const graph::Graph> graph;
   concord::Software software;
-  std::unique_ptr<device::ProgramRun> processor;
+  std::optional<Processor> processor;
 };
 
 // By the runtimes that were named, or by the evaluator.
@@ -152,6 +214,7 @@ void print(const DeriveArguments& arguments, const Summary& summary) {
                                {"matrix_layers", summary.nodes.matrix_layers},
                                {"nodes_a_matrix_layer_max", summary.nodes.matrix_nodes_max},
                                {"nodes_a_matrix_layer_mean", summary.nodes.matrix_nodes_mean()}};
+    arguments.cores.add_to(document);
     if (arguments.trainable) document["trained"] = summary.trained;
     if (summary.verification) {
       document["values_compared"] = summary.verification->values_compared();
@@ -217,11 +280,10 @@ Status derive(const DeriveArguments& arguments) {
   TESSERA_RETURN_IF_ERROR(check_arguments(arguments));
   FileRoles roles = file_roles(arguments);
   TESSERA_RETURN_IF_ERROR(roles.check());
-  TESSERA_TRY(isa::Program program, program_of(arguments, roles));
+  TESSERA_TRY(Source source, source_of(arguments, roles));
   TESSERA_RETURN_IF_ERROR(roles.check());
-  TESSERA_TRY(const ChipConfig chip, network::chip_of(program, arguments.arch));
   Derived derived;
-  TESSERA_TRY(const auto lifted, concord::lift(program, chip));
+  TESSERA_TRY(const auto lifted, concord::lift(source.program, source.chip));
   // In the application's form, whatever the processor's is.
   derived.graph = std::make_shared<const graph::Graph>(graph::dense_edges(*lifted));
   TESSERA_TRY(derived.software,
@@ -235,7 +297,7 @@ Status derive(const DeriveArguments& arguments) {
   summary.nodes = concord::count_layer_nodes(concord::folded(derived.software));
   GoldenSet set;
   if (arguments.verify > 0 || !arguments.golden.empty()) {
-    TESSERA_TRY(derived.processor, device::ProgramRun::create(std::move(program), chip, {}));
+    TESSERA_TRY(derived.processor, Processor::create(arguments, std::move(source)));
     TESSERA_TRY(set, make_vectors(arguments, derived));
   }
   if (!arguments.golden.empty()) {  // first: it may find that -o is one of its files
@@ -269,13 +331,13 @@ Action derive_verb(CLI::App& app) {
       "number formats to compile a model in, in place of the architecture's: " + format_choices());
   app.add_flag("--trainable", arguments->trainable,
                "with --to pytorch: weights and biases are parameters that an optimiser may change");
-  app.add_option("--weights", arguments->model.weights,
-                 "safetensors file: weights and biases by layer in place of the model's");
+  app.add_option(
+      "--weights", arguments->model.weights,
+      "safetensors file: weights and biases by layer in place of the model's; of a program: the "
+      "package that has its weights");
   app.add_option("--shape", arguments->model.shapes,
                  "shape of a model's input with open dimensions: NAME=1x3x48x320");
-  app.add_option("--cores", arguments->cores,
-                 "cores to link a model or package for; more than 1 is not supported yet")
-      ->capture_default_str();
+  arguments->cores.add_to(app);
   app.add_option("--verify", arguments->verify,
                  "run this many inputs through program and derived software and compare all bits")
       ->check(CLI::NonNegativeNumber);

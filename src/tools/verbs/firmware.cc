@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using firmware::WeightsPlace;
 
 struct FirmwareArguments {
-  std::string file, output, arch;
+  std::string file, output, arch, weights;
   bool unverified = false, inline_weights = false, json = false;
 };
 
@@ -44,7 +44,7 @@ Status assemble(const FirmwareArguments& arguments) {
     const Status proved = isa::verify_program(program, chip);
     if (!proved.ok()) return proved.error().with_context("'" + arguments.file + "'");
   }
-  TESSERA_RETURN_IF_ERROR(write_file(arguments.output, package::serialise(program)));
+  TESSERA_RETURN_IF_ERROR(package::write_program(arguments.output, program));
   if (arguments.json) {
     const nlohmann::json document = {{"program", arguments.output},
                                      {"chip", program.chip_name},
@@ -73,18 +73,24 @@ std::string beside(const std::string& file, const std::string& text) {
 Status disassemble(const FirmwareArguments& arguments) {
   FileRoles roles;
   roles.read("the program", arguments.file);
+  roles.read("--weights", arguments.weights);
   roles.write("-o", arguments.output);
   TESSERA_RETURN_IF_ERROR(roles.check());
   OutputFiles files;
   TESSERA_TRY(const std::vector<std::byte> bytes,
               package::read_container(package::kProgramMagic, arguments.file));
-  TESSERA_TRY(const isa::Program program, package::parse_program(bytes, arguments.file));
+  TESSERA_TRY(isa::Program program, package::parse_program_alone(bytes, arguments.file));
+  TESSERA_TRY(const std::string elsewhere,
+              package::find_elsewhere(program, arguments.file,
+                                      {arguments.weights, package::folder_of(arguments.file)}));
+  roles.read("the program's weights", elsewhere);
+  TESSERA_RETURN_IF_ERROR(roles.check());
   firmware::DisassembleOptions options;
   const bool big = program.weights.size() > firmware::kInlineWeightsMax;
   std::string sidecar;
   if (big && !arguments.inline_weights) {
     if (arguments.output.empty()) {
-      options = {WeightsPlace::kProgram, arguments.file};
+      options = {WeightsPlace::kProgram, elsewhere.empty() ? arguments.file : elsewhere};
     } else {
       TESSERA_RETURN_IF_ERROR(check_has_place_beside(arguments.output));
       sidecar = fs::path(arguments.output).replace_extension(".weights").string();
@@ -96,12 +102,13 @@ Status disassemble(const FirmwareArguments& arguments) {
   }
   const std::string text = firmware::disassemble(program, options);
   // Another writer may have laid out the same contents in another way.
-  const bool same_bytes = package::serialise(program) == bytes;
+  const bool same_bytes = elsewhere.empty() && package::serialise(program) == bytes;
   if (!same_bytes) {
     const std::string note = fmt::format(
-        "note: '{}' was not written by this version; the text gives the same program in another "
-        "file\n",
-        visible_text(arguments.file));
+        "note: '{}' {}; the text gives the same program in another file\n",
+        visible_text(arguments.file),
+        elsewhere.empty() ? "was not written by this version"
+                          : "refers to its weights in '" + visible_text(elsewhere) + "'");
     std::fputs(note.c_str(), stderr);
   }
   if (!arguments.output.empty()) {
@@ -141,6 +148,8 @@ Action disasm_verb(CLI::App& app) {
   app.add_option("program", arguments->file, "program (.tprog)")->required();
   app.add_option("-o,--output", arguments->output,
                  "text to write (.tasm); weights of more than 4 KiB go into a file beside it");
+  app.add_option("--weights", arguments->weights,
+                 "of a program that refers to its weights: the package that has them");
   app.add_flag("--inline", arguments->inline_weights, "all weights in the text");
   app.add_flag("--json", arguments->json, "print one JSON object");
   return [arguments] { return disassemble(*arguments); };

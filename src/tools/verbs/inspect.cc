@@ -151,14 +151,16 @@ Result<Description> inspect_file(const InspectArguments& arguments) {
                           {"notes", package.graph->notes}}};
     }
     case package::FileKind::kProgram: {
-      TESSERA_TRY(const isa::Program program, package::load_program(path));
+      TESSERA_TRY(const isa::Program program, package::load_program_alone(path));
       return Description{package::inspect(program),
                          {{"kind", "program"},
                           {"arch", program.chip_name},
                           {"tasks", program.tasks.size()},
                           {"dependencies", program.dependency_count()},
                           {"dependencies_dropped", program.dependencies_dropped},
-                          {"segments", program.segments.size()}}};
+                          {"segments", program.segments.size()},
+                          {"weights_bytes", program.weights.size()},
+                          {"weights_file", program.weights_file}}};
     }
     case package::FileKind::kOther:
       break;

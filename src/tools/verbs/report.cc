@@ -12,6 +12,7 @@
 #include "report/roofline.h"
 #include "tools/files/tensor_file.h"
 #include "tools/report/buffer.h"
+#include "tools/report/cores.h"
 #include "tools/report/formats.h"
 #include "tools/report/roofline_text.h"
 #include "tools/report/transpositions.h"
@@ -30,6 +31,7 @@ constexpr std::size_t kReportWidth = 100;
 
 struct ReportArguments {
   ModelArguments model;
+  CoresArguments cores;
   std::string html, trace;
   bool serial = false;
   bool min_buffer = false;
@@ -131,10 +133,17 @@ Status report(const ReportArguments& arguments) {
   roles.write("--html", arguments.html);
   roles.write("--trace", arguments.trace);
   TESSERA_RETURN_IF_ERROR(roles.check());
+  TESSERA_RETURN_IF_ERROR(arguments.cores.check_without(arguments.formats      ? "--formats"
+                                                        : arguments.min_buffer ? "--min-buffer"
+                                                        : arguments.serial     ? "--serial"
+                                                                               : nullptr));
   if (arguments.formats) {
     return format_report(arguments.model, arguments.format_study, arguments.html, roles);
   }
   if (arguments.min_buffer) return min_buffer_report(arguments.model, arguments.html, roles);
+  if (arguments.cores.several()) {
+    return cores_report({arguments.model, arguments.cores, arguments.html, arguments.trace}, roles);
+  }
   TESSERA_TRY(const Network network, arguments.model.load(roles));
   SessionOptions options;
   options.timing_only = true;  // cycles do not depend on values
@@ -193,6 +202,8 @@ Status report(const ReportArguments& arguments) {
 Action report_verb(CLI::App& app) {
   auto arguments = std::make_shared<ReportArguments>();  // shared with the returned action
   arguments->model.add_to(app);
+  arguments->cores.add_to(app);
+  arguments->cores.add_images_to(app);
   app.add_option("--html", arguments->html, "write a self-contained HTML report");
   app.add_option("--trace", arguments->trace, "write the timeline (Perfetto JSON)");
   app.add_flag("--serial", arguments->serial, "one task at a time");

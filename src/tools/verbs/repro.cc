@@ -1,19 +1,24 @@
 // tessera repro: published experiments, run again, beside the published figures.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "repro/experiments.h"
+#include "tools/report/figures.h"
 #include "tools/terminal/console.h"
 #include "tools/verb.h"
+#include "tools/workloads/run_card.h"
 #include "tools/workloads/run_workload.h"
+#include "zoo/zoo.h"
 
 namespace tessera::tools {
 namespace {
 
 struct ReproArguments {
-  std::string name, data, rows;
+  std::string name, data, rows, output;
+  std::vector<std::string> networks;
   bool json = false;
 };
 
@@ -69,11 +74,13 @@ std::string text_of(const repro::FigureCell& cell) {
 }
 
 void print(const repro::FigureTable& table) {
-  if (!table.in_text) return;
-  TextTable text(table.columns);
+  if (!table.in_text || table.rows.empty()) return;
+  const std::size_t columns = table.text_columns == 0 ? table.columns.size() : table.text_columns;
+  const auto first = table.columns.begin();
+  TextTable text({first, first + static_cast<std::ptrdiff_t>(columns)});
   for (const std::vector<repro::FigureCell>& row : table.rows) {
     std::vector<std::string> cells;
-    for (const repro::FigureCell& cell : row) cells.push_back(text_of(cell));
+    for (std::size_t i = 0; i < columns; ++i) cells.push_back(text_of(row[i]));
     text.add(std::move(cells));
   }
   show("{}\n", table.name);
@@ -107,7 +114,34 @@ void print(const repro::TimingTable& table) {
   show("\n");
 }
 
+// Of an experiment that runs networks of the zoo.
+Status check_networks(const ReproArguments& arguments, const repro::Experiment& experiment) {
+  if (!arguments.rows.empty() || !arguments.data.empty()) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} runs networks of the zoo and needs no --data or --rows; leave them "
+                    "out, or choose with --networks",
+                    experiment.name)};
+  }
+  for (const std::string& name : arguments.networks) {
+    const auto found = zoo::find_network(name);
+    if (!found.ok()) return found.error().with_context("--networks");
+    if (std::ranges::count(arguments.networks, name) > 1) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("--networks names '{}' twice; once is enough", name)};
+    }
+  }
+  if (arguments.output.empty()) return {};
+  return make_figures_folder(arguments.output);
+}
+
 Status check(const ReproArguments& arguments, const repro::Experiment& experiment) {
+  if (experiment.has_networks) return check_networks(arguments, experiment);
+  if (!arguments.networks.empty() || !arguments.output.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} takes no {}, which goes with card; leave it out", experiment.name,
+                             arguments.networks.empty() ? "--output" : "--networks")};
+  }
   if (!arguments.rows.empty() && !experiment.has_rows) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("{} has no rows of its own; --rows goes with timing, {} needs --data",
@@ -125,9 +159,19 @@ Status check(const ReproArguments& arguments, const repro::Experiment& experimen
 Status reproduce(const ReproArguments& arguments) {
   TESSERA_TRY(const repro::Experiment* const experiment, repro::find_experiment(arguments.name));
   TESSERA_RETURN_IF_ERROR(check(arguments, *experiment));
-  TESSERA_TRY(
-      const repro::ExperimentResult result,
-      experiment->run({.data = arguments.data, .profile = arguments.rows, .runner = run_workload}));
+  TESSERA_TRY(const repro::ExperimentResult result,
+              experiment->run({.data = arguments.data,
+                               .profile = arguments.rows,
+                               .runner = run_workload,
+                               .networks = arguments.networks,
+                               .card_runner = [](std::span<const repro::CardCase> cases) {
+                                 return run_card_cases(cases, progress_bar());
+                               }}));
+  if (!arguments.output.empty()) {
+    TESSERA_RETURN_IF_ERROR(write_figures(
+        arguments.output, experiment->name,
+        fmt::format("tessera repro {}: {}", experiment->name, experiment->help), result));
+  }
   if (arguments.json) {
     nlohmann::json tables = nlohmann::json::array();
     for (const repro::TimingTable& table : result.tables) tables.push_back(to_json(table));
@@ -163,6 +207,12 @@ Action repro_verb(CLI::App& app) {
       "--rows", arguments->rows,
       "timing: our cycles of a list of workloads on this architecture (a profile such as "
       "tpuv3, or a file), without published figures");
+  app.add_option(
+         "--networks", arguments->networks,
+         "card: names of the zoo, with commas between; without it the eight that are published")
+      ->delimiter(',');
+  app.add_option("--output", arguments->output,
+                 "card: folder for its tables as .csv and card.html with plots");
   app.add_flag("--json", arguments->json, "print one JSON object");
   app.footer(fmt::format("{}\n{}", app.get_footer(), needs));
   return [arguments] { return reproduce(*arguments); };

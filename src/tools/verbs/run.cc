@@ -6,6 +6,7 @@
 
 #include "tools/files/tensor_file.h"
 #include "tools/run/arguments.h"
+#include "tools/run/images.h"
 #include "tools/run/output.h"
 #include "tools/run/program.h"
 #include "tools/run/shared.h"
@@ -35,12 +36,10 @@ Status check_options(const RunArguments& arguments, DeviceKind device) {
                                : arguments.unverified     ? "--unverified"
                                : arguments.serial         ? "--serial"
                                : arguments.no_host_time   ? "--no-host-time"
-                               : arguments.cores != 1     ? "--cores"
-                               : arguments.cards != 1     ? "--cards"
                                : !arguments.traps.empty() ? "--trap"
                                : !arguments.trace.empty() ? "--trace"
                                : !arguments.html.empty()  ? "--html"
-                                                          : nullptr;
+                                                          : arguments.cores.given();
     if (option != nullptr) {
       return Error{
           ErrorCode::kInvalidArgument,
@@ -56,16 +55,10 @@ Status check_options(const RunArguments& arguments, DeviceKind device) {
 
 // Several cores run one model together.
 Status check_cores(const RunArguments& arguments) {
-  if (arguments.cores == 1) return {};
-  const char* const other = !arguments.others.empty()           ? "several networks"
-                            : is_program(arguments.model.model) ? "a program"
-                            : arguments.serial                  ? "--serial"
-                            : !arguments.html.empty()           ? "--html"
-                                                                : nullptr;
-  if (other == nullptr) return {};
-  return Error{ErrorCode::kUnsupported,
-               fmt::format("--cores {} with {}: not supported yet; leave one of them out",
-                           arguments.cores, other)};
+  return arguments.cores.check_without(!arguments.others.empty()           ? "several networks"
+                                       : is_program(arguments.model.model) ? "a program"
+                                       : arguments.serial                  ? "--serial"
+                                                                           : nullptr);
 }
 
 Status run(const RunArguments& arguments) {
@@ -90,26 +83,25 @@ Status run(const RunArguments& arguments) {
   FileRoles roles = file_roles(arguments);
   TESSERA_TRY(const Network network, arguments.model.load(roles));
   TESSERA_TRY(const ImagePreprocessing preprocessing, parse_preprocessing(arguments.preprocess));
-  TESSERA_TRY(const std::vector<Tensor> inputs,
-              read_inputs(arguments.inputs, network.inputs(), preprocessing));
+  TESSERA_TRY(
+      const std::vector<Tensor> inputs,
+      read_images(arguments.inputs, network.inputs(), preprocessing, arguments.cores.images()));
   SessionOptions options;
   options.device = device;
   options.threads = arguments.threads;
   options.timing_only = arguments.timing_only;
   options.check_hazards = arguments.check_hazards;
   options.serial = arguments.serial;
-  options.cores = arguments.cores;
-  options.cards = arguments.cards;
-  options.split = arguments.split == "oc"  ? CoreSplit::kChannels
-                  : arguments.split == "w" ? CoreSplit::kRows
-                                           : CoreSplit::kAuto;
+  arguments.cores.give_images_to(options);
   TESSERA_TRY(options.traps, traps_of(arguments));
   options.trace = !arguments.trace.empty() || !arguments.html.empty();
   options.progress = progress_bar();
   TESSERA_TRY(Session session, Session::open(network, options));
   TESSERA_TRY(const RunResult result, session.run(inputs));
+  const std::vector<TensorDescription> outputs =
+      outputs_of_images(network.outputs(), result.images);
   TESSERA_TRY(std::vector<std::string> paths,
-              write_outputs(arguments.output_folder, network.outputs(), result, roles));
+              write_outputs(arguments.output_folder, outputs, result, roles));
   if (!arguments.trace.empty()) {
     TESSERA_RETURN_IF_ERROR(write_perfetto(arguments.trace, result));
     paths.push_back(arguments.trace);
@@ -120,12 +112,13 @@ Status run(const RunArguments& arguments) {
     paths.push_back(arguments.html);
   }
   if (arguments.model.json) {
-    nlohmann::json document = run_json(arguments, network.outputs(), result, paths);
+    nlohmann::json document = run_json(arguments, outputs, result, paths);
+    add_images(result, document);
     document.update(placement_json(network));
     show_lines(json_text(document) + "\n");
   } else {
     show_lines(placement_text(network.placement()));
-    print_run(network.outputs(), result, paths, host_time_text(arguments, result));
+    print_run(outputs, result, paths, host_time_text(arguments, result) + images_text(result));
   }
   return {};
 }
@@ -152,19 +145,8 @@ Action run_verb(CLI::App& app) {
   app.add_option("--preprocess", arguments->preprocess,
                  "for pictures: \"mean=R,G,B;std=R,G,B;order=rgb|bgr\" (default mean 0, std 255)");
   app.add_option("--device", arguments->device, "sim, host or ref")->capture_default_str();
-  app.add_option("--cores", arguments->cores,
-                 "cores that run the model together, with the bits of one; --arch says how many a "
-                 "card has (tessera128x4: 4, cloud16: 16 in four groups)")
-      ->check(CLI::Range(1, kCardCoresMax))
-      ->capture_default_str();
-  app.add_option("--cards", arguments->cards, "cards that the cores are on, as evenly as can be")
-      ->check(CLI::Range(1, kCardCoresMax))
-      ->capture_default_str();
-  app.add_option("--split", arguments->split,
-                 "what each core does of a layer: w, some rows, oc, some output channels, or auto, "
-                 "what takes less time of the two")
-      ->check(CLI::IsMember({"auto", "w", "oc"}))
-      ->capture_default_str();
+  arguments->cores.add_to(app);
+  arguments->cores.add_images_to(app);
   app.add_option("--threads", arguments->threads, "threads of the host device (0: all)")
       ->check(CLI::Range(0, 1024));
   app.add_option("--output", arguments->output_folder, "write outputs to this folder as .npy");

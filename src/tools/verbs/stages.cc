@@ -14,8 +14,8 @@
 #include "model/import.h"
 #include "network/network.h"
 #include "package/container.h"
+#include "package/elsewhere.h"
 #include "package/weight_use.h"
-#include "tessera/file.h"
 #include "tools/terminal/console.h"
 #include "tools/verb.h"
 
@@ -27,7 +27,7 @@ struct StageArguments {
   std::string file, output, dump_passes;
   std::string arch;
   int cores = 1;
-  bool name_operands = false;
+  bool name_operands = false, embed_weights = false;
   bool json = false;
 };
 
@@ -99,20 +99,37 @@ Status compile(const StageArguments& arguments) {
   return {};
 }
 
+// Weights stay in the package, which the program names; or they come into the program.
+Status place_weights(const StageArguments& arguments, isa::Program& program) {
+  if (!package::has_parts(program)) return {};
+  if (!arguments.embed_weights) {
+    program.weights_file = package::path_from(arguments.output, arguments.file);
+    return {};
+  }
+  if (package::is_unread(program)) {
+    TESSERA_TRY(const std::string file,
+                package::find_elsewhere(program, arguments.output, {.file = arguments.file}));
+    (void)file;
+  }
+  package::hold_all(program);
+  return {};
+}
+
 Status link(const StageArguments& arguments) {
   FileRoles roles;
   roles.read("the package", arguments.file);
   roles.read_architecture(arguments.arch);
   roles.write("-o", arguments.output);
   TESSERA_RETURN_IF_ERROR(roles.check());
-  TESSERA_TRY(const package::Package package, package::load_package(arguments.file));
+  TESSERA_TRY(const isa::Unlinked package, package::load_unlinked(arguments.file));
   TESSERA_TRY(const ChipConfig chip,
               load_chip_config(arguments.arch.empty() ? package.chip_name : arguments.arch));
-  TESSERA_TRY(const isa::Program program,
+  TESSERA_TRY(isa::Program program,
               link::link(package, chip,
                          {.cores = arguments.cores, .name_operands = arguments.name_operands}));
+  TESSERA_RETURN_IF_ERROR(place_weights(arguments, program));
   TESSERA_RETURN_IF_ERROR(isa::verify_program(program, chip));
-  TESSERA_RETURN_IF_ERROR(write_file(arguments.output, package::serialise(program)));
+  TESSERA_RETURN_IF_ERROR(package::write_program(arguments.output, program));
   const std::int64_t at_link = program.dependencies_dropped - package.dependencies_dropped;
   if (arguments.json) {
     const nlohmann::json document = {{"program", arguments.output},
@@ -121,13 +138,16 @@ Status link(const StageArguments& arguments) {
                                      {"dependencies", program.dependency_count()},
                                      {"dependencies_dropped", program.dependencies_dropped},
                                      {"dependencies_dropped_at_link", at_link},
-                                     {"stream_bytes", program.stream.size()}};
+                                     {"stream_bytes", program.stream.size()},
+                                     {"weights_bytes", program.weights.size()},
+                                     {"weights_file", program.weights_file}};
     show_lines(json_text(document) + "\n");
   } else {
     show(
-        "wrote {}: {} tasks in {} segments, {} dependencies\n"
+        "wrote {}: {} tasks in {} segments, {} dependencies; weights {}\n"
         "redundant dependencies dropped: {} when compiling, {} when linking\n",
         arguments.output, program.tasks.size(), program.segments.size(), program.dependency_count(),
+        program.weights_file.empty() ? "included" : "in " + program.weights_file,
         package.dependencies_dropped, at_link);
   }
   return {};
@@ -156,6 +176,9 @@ Action link_verb(CLI::App& app) {
   app.add_option("--arch", arguments->arch, "architecture (default: the package's)");
   app.add_flag("--name-operands", arguments->name_operands,
                "descriptors' headers name the registers and base addresses of their operands");
+  app.add_flag("--embed-weights", arguments->embed_weights,
+               "write the weights into the program, which then needs no other file (default: it "
+               "refers to the package)");
   app.add_flag("--json", arguments->json, "print one JSON object");
   return [arguments] { return link(*arguments); };
 }

@@ -1,10 +1,5 @@
 #include "tools/workloads/run_workload.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <cstdio>
-#include <filesystem>
 #include <mutex>
 #include <optional>
 
@@ -12,7 +7,7 @@
 #include "link/link.h"
 #include "network/network.h"
 #include "tools/workloads/workload_model.h"
-#include "zoo/zoo.h"
+#include "tools/workloads/zoo_graph.h"
 
 namespace tessera::tools {
 namespace {
@@ -23,31 +18,6 @@ using repro::WorkloadRun;
 // Weights of workloads that take a gigabyte while they are compiled.
 constexpr std::int64_t kLarge = std::int64_t{1} << 26;
 
-// A name of a file that is there while this is.
-class TemporaryFile {
- public:
-  static Result<TemporaryFile> make() {
-    std::error_code error;
-    std::string path = std::filesystem::temp_directory_path(error) / "tessera-workload-XXXXXX.onnx";
-    const int file = error ? -1 : mkstemps(path.data(), 5);
-    if (file < 0) {
-      return Error{ErrorCode::kUnavailable, fmt::format("cannot make the file '{}'", path)};
-    }
-    close(file);
-    return TemporaryFile(path);
-  }
-  TemporaryFile(TemporaryFile&& other) noexcept : path_(std::exchange(other.path_, "")) {}
-  TemporaryFile(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
-    if (!path_.empty()) std::remove(path_.c_str());
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TemporaryFile(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
-
 Result<std::shared_ptr<const graph::Graph>> graph_of(const Workload& workload,
                                                      const ChipConfig& chip,
                                                      const LoadOptions& options,
@@ -56,11 +26,7 @@ Result<std::shared_ptr<const graph::Graph>> graph_of(const Workload& workload,
     return network::graph_of_model(workload_model(workload, chip.formats.vector, parts), chip,
                                    options);
   }
-  TESSERA_TRY(const zoo::ZooNetwork network, zoo::find_network(workload.name));
-  TESSERA_TRY(const TemporaryFile file, TemporaryFile::make());
-  TESSERA_TRY(const zoo::Summary summary, zoo::write_network(network, 0, file.path()));
-  (void)summary;
-  return network::load_graph(file.path(), chip, options);
+  return zoo_graph(workload.name, chip, options);
 }
 
 // The graph, with its weights, goes when the program is there.

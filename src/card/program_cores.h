@@ -1,0 +1,97 @@
+// The cores that run one program together, for the card that has their memories and the clock.
+//
+//   core 0 ◄── news of finished steps ──► core 1 ...      each with a stream of its own
+//      └── requests ──► ports, which are the card's
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "arch/card_placement.h"
+#include "card/core_state.h"
+#include "card/run_statistics.h"
+#include "engines/data_control/remote_news.h"
+#include "engines/memory/dram_memory.h"
+#include "isa/card_program.h"
+
+namespace tessera::card {
+
+// Whether a program is for as many cores, each with the memory that it has where it is placed.
+Status check_placement(const isa::CardProgram& program, const CardPlacement& placement,
+                       const ChipConfig& chip);
+
+class ProgramCores {
+ public:
+  // A program in the DRAM of the cores.
+  struct Placed {
+    const isa::CardProgram* program = nullptr;
+    std::vector<std::size_t> networks;  // of each core; the first one's is the program's
+  };
+
+  // Cores and DRAM outlive this; `news_cycles` says how long news takes from one to another.
+  ProgramCores(const ChipConfig& chip, std::vector<CoreState*> cores, engines::DramMemory& dram,
+               std::function<Cycles(std::size_t, std::size_t)> news_cycles);
+
+  // Places weights, regions and each core's stream in DRAM. Program and weights outlive their use; the
+  // caller has verified the program.
+  Result<Placed> place(const isa::CardProgram& program, std::span<const std::byte> weights,
+                       std::optional<engines::DramPart> within = {});
+  // Gives up what place() took. The cores are quiet.
+  void remove(const Placed& placed);
+  // Nothing is placed any more.
+  void clear();
+
+  // As Core's.
+  Status bind(const Placed& placed, isa::DramAddress address, std::span<std::byte> bytes);
+  Status write(const Placed& placed, isa::DramAddress address, std::span<const std::byte> bytes);
+  Status read(const Placed& placed, isa::DramAddress address, std::span<std::byte> bytes) const;
+
+  // A segment that begins at cycle `at` of the card, from quiet cores. `placed` outlives the run.
+  Status begin(const Placed& placed, std::size_t segment, const CoreOptions& options, Cycles at);
+  engines::RemoteNews& news() { return *news_; }  // of the segment
+  // When a core or news next has something to do by itself.
+  Cycles next() const;
+  // Steps what is due at `now`. Calls `asked(core)` for each that has asked its memory for something.
+  template <typename Asked>
+  void step(Cycles now, const Asked& asked) {
+    take_news(now);
+    for (std::size_t core = 0; core < cores_.size(); ++core) {
+      CoreState& state = *cores_[core];
+      if (state.done() || state.boxes.wakes.earliest() > now) continue;
+      if (state.step_cycle(now, orders_.empty() ? nullptr : &orders_[core])) asked(core);
+    }
+  }
+  bool done() const;
+  // Why a core was stopped, if one was.
+  Status stopped() const;
+  // What each core waits for, and the last cycle in which one did something.
+  std::string describe() const;
+  Cycles last_cycle() const;
+
+  // Behind the last cycle: races, if they were looked for; then the statistics, in cycles since the
+  // segment began, without what the cores have in common.
+  Status end();
+  CardStatistics collect();
+
+ private:
+  Status begin_core(std::size_t core, CoreOptions options, engines::HazardCheck* check);
+  void note_written_before(std::size_t segment);
+  void make_hazard_check();
+  void take_news(Cycles now);
+
+  const ChipConfig& chip_;
+  const std::vector<CoreState*> cores_;
+  engines::DramMemory& dram_;
+  const std::function<Cycles(std::size_t, std::size_t)> news_cycles_;
+  const Placed* placed_ = nullptr;  // what runs
+  std::vector<NetworkRun> runs_;    // of each core
+  std::vector<StepOrder> orders_;   // of each core, if they are shuffled
+  std::optional<engines::RemoteNews> news_;
+  std::optional<engines::HazardCheck> hazards_;
+  engines::WrittenBytes written_;
+  Cycles begin_ = 0, end_ = 0;
+};
+
+}  // namespace tessera::card

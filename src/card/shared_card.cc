@@ -1,0 +1,447 @@
+#include "card/shared_card.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "arch/dram_config.h"
+#include "base/check.h"
+#include "card/card_memories.h"
+#include "card/program_cores.h"
+
+namespace tessera::card {
+namespace {
+
+// How often tenants are looked at that wait for what never comes while others go on, in steps.
+constexpr std::uint64_t kDeadlockPeriod = 4096;
+
+struct Tenant {
+  TenantShare share;
+  CardPlacement placement;
+  engines::CardPlaces places;
+  std::optional<ProgramCores> cores;
+  std::vector<std::unique_ptr<ProgramCores::Placed>> programs;  // null: unloaded
+
+  enum class Phase {
+    kQuiet,
+    kRuns,
+    kStopped,  // what it had on its way ends
+  };
+  Phase phase = Phase::kQuiet;
+  TenantRun run;
+  TenantResult result;
+  std::size_t segment = 0;
+  Cycles segment_begin = 0;
+  std::vector<engines::LoadSaveUnit::ProgramCounters> had;  // by its memory, when the segment began
+};
+
+}  // namespace
+
+struct SharedCard::State {
+  explicit State(const ChipConfig& of) : chip(of), dram(chip.dram.bytes) {}
+
+  Tenant& at(TenantId tenant) const {
+    TESSERA_CHECK(tenant < tenants.size() && tenants[tenant], "tenant {}", tenant);
+    return *tenants[tenant];
+  }
+  engines::PhysicalMemory* physical_of(const Tenant& tenant) const {
+    return physical[static_cast<std::size_t>(tenant.placement.group[0])].get();
+  }
+  engines::CardMemory& units() { return memories->of_tenants(); }
+
+  Status check_share(const TenantShare& share, const CardPlacement& placement) const;
+  Status check_range(const engines::DramRange& range) const;
+  Status begin_segment(Tenant& tenant, Cycles from);
+  void end_segment(Tenant& tenant);
+  void add_channels(Tenant& tenant, CardStatistics& statistics);
+  void settle(Tenant& tenant);
+  void stop(Tenant& tenant, Status status);
+  void finish(Tenant& tenant);
+  void take_exceptions();
+  void stop_deadlocked();
+  bool busy() const {
+    return std::ranges::any_of(
+        tenants, [](const auto& one) { return one && one->phase != Tenant::Phase::kQuiet; });
+  }
+
+  const ChipConfig chip;
+  engines::DramMemory dram;
+  std::vector<std::unique_ptr<engines::PhysicalMemory>> physical;  // of each group
+  std::vector<std::unique_ptr<CoreState>> cores;
+  std::unique_ptr<CardMemories> memories;
+  std::vector<std::unique_ptr<Tenant>> tenants;
+  Cycles now = 0;
+  bool stepped = false;  // something was done in cycle `now`
+  std::uint64_t steps = 0;
+};
+
+// ---- tenants ----
+
+Status SharedCard::State::check_range(const engines::DramRange& range) const {
+  const bool aligned =
+      range.first % kTenantMemoryAlignment == 0 && range.bytes % kTenantMemoryAlignment == 0;
+  if (range.first >= 0 && range.bytes > 0 && aligned && range.bytes <= chip.dram.bytes &&
+      range.first <= chip.dram.bytes - range.bytes) {
+    return {};
+  }
+  return Error{
+      ErrorCode::kInvalidArgument,
+      fmt::format("{} bytes of memory from {} on; allowed are multiples of {} within the "
+                  "{} bytes of a group of '{}'",
+                  range.bytes, range.first, kTenantMemoryAlignment, chip.dram.bytes, chip.name)};
+}
+
+Status SharedCard::State::check_share(const TenantShare& share,
+                                      const CardPlacement& placement) const {
+  TESSERA_RETURN_IF_ERROR(check_range(share.memory));
+  if (share.weight < 1 || share.weight > engines::kTenantWeightMax) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("a weight of {}, allowed 1 to {}",
+                                                          share.weight, engines::kTenantWeightMax)};
+  }
+  for (std::size_t id = 0; id < tenants.size(); ++id) {
+    if (!tenants[id]) continue;
+    const Tenant& other = *tenants[id];
+    for (const int core : placement.core) {
+      if (std::ranges::find(other.placement.core, core) == other.placement.core.end()) continue;
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("core {} of '{}' is tenant {}'s", core, chip.name, id)};
+    }
+    if (!share.memory.overlaps(other.share.memory)) continue;
+    for (const int group : placement.group) {
+      if (std::ranges::find(other.placement.group, group) == other.placement.group.end()) continue;
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("bytes {} to {} of memory {} are in part tenant {}'s ({} to {})",
+                               share.memory.first, share.memory.last(), group, id,
+                               other.share.memory.first, other.share.memory.last())};
+    }
+  }
+  return {};
+}
+
+Result<TenantId> SharedCard::add_tenant(const TenantShare& share) {
+  State& state = *state_;
+  TESSERA_TRY(CardPlacement placement, place_on(state.chip, 1, share.cores));
+  TESSERA_RETURN_IF_ERROR(state.check_share(share, placement));
+  const auto free = std::find(state.tenants.begin(), state.tenants.end(), nullptr);
+  const auto id = static_cast<TenantId>(free - state.tenants.begin());
+  if (id == state.tenants.size()) state.tenants.emplace_back();
+  state.tenants[id] = std::make_unique<Tenant>();
+  Tenant& tenant = *state.tenants[id];
+  tenant.share = share;
+  tenant.placement = std::move(placement);
+  tenant.places.program = id;
+  tenant.places.base = share.memory.first;
+  tenant.places.limit = share.memory.last();
+  std::vector<CoreState*> cores;
+  for (const int core : tenant.placement.core) {
+    tenant.places.core.push_back(static_cast<std::uint8_t>(core));
+    cores.push_back(state.cores[static_cast<std::size_t>(core)].get());
+  }
+  for (const int group : tenant.placement.group) {
+    tenant.places.group.push_back(static_cast<std::uint8_t>(group));
+  }
+  tenant.cores.emplace(state.chip, std::move(cores), state.dram,
+                       [&state, &tenant](std::size_t from, std::size_t to) {
+                         const auto group = [&](std::size_t core) {
+                           return tenant.placement.core[core] / state.chip.card.cores_per_group;
+                         };
+                         return from == to ? 1
+                                           : state.memories->news_between(group(from), group(to));
+                       });
+  state.memories->place(tenant.places, share.weight);
+  return id;
+}
+
+Result<Cycles> SharedCard::remove_tenant(TenantId id) {
+  State& state = *state_;
+  Tenant& tenant = state.at(id);
+  if (tenant.phase != Tenant::Phase::kQuiet) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("tenant {} runs", id)};
+  }
+  for (std::size_t program = 0; program < tenant.programs.size(); ++program) {
+    if (tenant.programs[program]) TESSERA_RETURN_IF_ERROR(unload(id, program));
+  }
+  for (const int core : tenant.placement.core) {
+    Boxes& boxes = state.cores[static_cast<std::size_t>(core)]->boxes;
+    boxes.state_buffer.clear(0, boxes.state_buffer.bytes_per_partition());
+    boxes.kernel_memory.clear(0, boxes.kernel_memory.bytes_per_partition());
+    state.cores[static_cast<std::size_t>(core)]->forget_descriptors();
+  }
+  state.physical_of(tenant)->clear(tenant.share.memory);
+  state.units().settle(tenant.places);
+  state.units().remove(tenant.places);
+  const Cycles cycles = dram_costs(state.chip).cycles(tenant.share.memory.bytes);
+  state.tenants[id].reset();
+  return cycles;
+}
+
+const CardPlacement& SharedCard::placement(TenantId tenant) const {
+  return state_->at(tenant).placement;
+}
+const TenantShare& SharedCard::share(TenantId tenant) const { return state_->at(tenant).share; }
+
+Status SharedCard::set_range(TenantId id, const engines::DramRange& range) {
+  Tenant& tenant = state_->at(id);
+  TESSERA_RETURN_IF_ERROR(state_->check_range(range));
+  if (tenant.phase != Tenant::Phase::kQuiet) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("tenant {} runs", id)};
+  }
+  tenant.places.base = range.first;
+  tenant.places.limit = range.last();
+  return {};
+}
+
+// ---- programs ----
+
+Result<std::size_t> SharedCard::load(TenantId id, const isa::CardProgram& program,
+                                     std::span<const std::byte> weights) {
+  Tenant& tenant = state_->at(id);
+  TESSERA_RETURN_IF_ERROR(check_placement(program, tenant.placement, state_->chip));
+  TESSERA_TRY(
+      ProgramCores::Placed placed,
+      tenant.cores->place(program, weights,
+                          engines::DramPart{tenant.share.memory, state_->physical_of(tenant)}));
+  const auto free = std::find(tenant.programs.begin(), tenant.programs.end(), nullptr);
+  const auto place = static_cast<std::size_t>(free - tenant.programs.begin());
+  if (place == tenant.programs.size()) tenant.programs.emplace_back();
+  tenant.programs[place] = std::make_unique<ProgramCores::Placed>(std::move(placed));
+  return place;
+}
+
+namespace {
+
+Status check_program(const Tenant& tenant, std::size_t program) {
+  if (program < tenant.programs.size() && tenant.programs[program]) return {};
+  return Error{ErrorCode::kInvalidArgument, fmt::format("no program {} is loaded", program)};
+}
+
+}  // namespace
+
+Status SharedCard::unload(TenantId id, std::size_t program) {
+  Tenant& tenant = state_->at(id);
+  TESSERA_RETURN_IF_ERROR(check_program(tenant, program));
+  if (tenant.phase != Tenant::Phase::kQuiet) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("tenant {} runs", id)};
+  }
+  tenant.cores->remove(*tenant.programs[program]);
+  tenant.programs[program].reset();
+  return {};
+}
+
+Status SharedCard::bind(TenantId id, std::size_t program, isa::DramAddress address,
+                        std::span<std::byte> bytes) {
+  Tenant& tenant = state_->at(id);
+  TESSERA_RETURN_IF_ERROR(check_program(tenant, program));
+  return tenant.cores->bind(*tenant.programs[program], address, bytes);
+}
+
+Status SharedCard::write(TenantId id, std::size_t program, isa::DramAddress address,
+                         std::span<const std::byte> bytes) {
+  Tenant& tenant = state_->at(id);
+  TESSERA_RETURN_IF_ERROR(check_program(tenant, program));
+  return tenant.cores->write(*tenant.programs[program], address, bytes);
+}
+
+Status SharedCard::read(TenantId id, std::size_t program, isa::DramAddress address,
+                        std::span<std::byte> bytes) const {
+  const Tenant& tenant = state_->at(id);
+  TESSERA_RETURN_IF_ERROR(check_program(tenant, program));
+  return tenant.cores->read(*tenant.programs[program], address, bytes);
+}
+
+// ---- runs ----
+
+Status SharedCard::start(TenantId id, TenantRun run) {
+  State& state = *state_;
+  Tenant& tenant = state.at(id);
+  TESSERA_RETURN_IF_ERROR(check_program(tenant, run.program));
+  if (tenant.phase != Tenant::Phase::kQuiet) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("tenant {} runs already", id)};
+  }
+  if (!state.busy()) {
+    state.memories->reset();
+    state.now = 0;
+    state.stepped = false;
+  }
+  const Cycles at = state.now + (state.stepped ? 1 : 0) + run.at;
+  tenant.run = std::move(run);
+  tenant.result = {.status = {}, .begin = at, .end = at, .cycles = 0, .segments = {}};
+  tenant.segment = 0;
+  return state.begin_segment(tenant, at);
+}
+
+Status SharedCard::State::begin_segment(Tenant& tenant, Cycles from) {
+  units().settle(tenant.places);
+  TESSERA_RETURN_IF_ERROR(tenant.cores->begin(*tenant.programs[tenant.run.program], tenant.segment,
+                                              tenant.run.options, from));
+  tenant.segment_begin = from;
+  tenant.had.clear();
+  for (const int group : tenant.placement.group) {
+    tenant.had.push_back(units().unit(group).counters_of(tenant.places.program));
+  }
+  tenant.phase = Tenant::Phase::kRuns;
+  return {};
+}
+
+// What the tenant has had of its channels.
+void SharedCard::State::add_channels(Tenant& tenant, CardStatistics& statistics) {
+  for (std::size_t memory = 0; memory < tenant.placement.group.size(); ++memory) {
+    const int group = tenant.placement.group[memory];
+    const auto has = units().unit(group).counters_of(tenant.places.program);
+    const auto& had = tenant.had[memory];
+    EngineStatistics row;
+    row.kind = "dram";
+    row.name = tenant.placement.group.size() == 1 ? "dram" : fmt::format("dram {}", group);
+    row.index = group;
+    row.busy = std::clamp<Cycles>(has.charged - had.charged, 0, statistics.cycles);
+    row.idle = statistics.cycles - row.busy;
+    row.steps = has.requests - had.requests;
+    row.bytes_read = has.bytes_read - had.bytes_read;
+    row.bytes_written = has.bytes_written - had.bytes_written;
+    statistics.shared.push_back(std::move(row));
+  }
+}
+
+void SharedCard::State::end_segment(Tenant& tenant) {
+  if (const Status races = tenant.cores->end(); !races.ok()) return stop(tenant, races);
+  CardStatistics statistics = tenant.cores->collect();
+  add_channels(tenant, statistics);
+  tenant.result.cycles += statistics.cycles;
+  tenant.result.segments.push_back(std::move(statistics));
+  Cycles next = now + 1;
+  if (tenant.run.host_steps) {
+    const Result<Cycles> host = tenant.run.host_steps(tenant.segment);
+    if (!host.ok()) return stop(tenant, host.error());
+    next += *host;
+  }
+  const auto& program = *tenant.programs[tenant.run.program]->program;
+  if (++tenant.segment == program.cores[0].segments.size()) return finish(tenant);
+  if (const Status begun = begin_segment(tenant, next); !begun.ok()) stop(tenant, begun);
+}
+
+void SharedCard::State::stop(Tenant& tenant, Status status) {
+  tenant.phase = Tenant::Phase::kStopped;
+  tenant.result.status = std::move(status);
+  units().stop(tenant.places, now);
+}
+
+void SharedCard::State::settle(Tenant& tenant) {
+  if (tenant.phase == Tenant::Phase::kRuns) {
+    if (Status stopped = tenant.cores->stopped(); !stopped.ok()) {
+      stop(tenant, std::move(stopped));
+    } else if (tenant.cores->done()) {
+      end_segment(tenant);
+    }
+  }
+  if (tenant.phase == Tenant::Phase::kStopped && units().quiet(tenant.places)) finish(tenant);
+}
+
+void SharedCard::State::finish(Tenant& tenant) {
+  tenant.phase = Tenant::Phase::kQuiet;
+  tenant.result.end = now;
+  units().settle(tenant.places);
+  const TenantRun run = std::exchange(tenant.run, {});
+  TenantResult result = std::exchange(tenant.result, {});
+  if (run.ended) run.ended(std::move(result));
+}
+
+void SharedCard::State::take_exceptions() {
+  if (!units().has_exceptions()) return;
+  for (const engines::MemoryException& one : units().take_exceptions()) {
+    Tenant& tenant = at(one.program);
+    if (tenant.phase != Tenant::Phase::kRuns) continue;
+    stop(tenant, Error{ErrorCode::kInvalidModel, one.reason});
+  }
+}
+
+void SharedCard::State::stop_deadlocked() {
+  for (const auto& one : tenants) {
+    if (!one || one->phase != Tenant::Phase::kRuns || one->cores->next() != kNever) continue;
+    if (!units().stuck(one->places, now)) continue;
+    stop(*one,
+         Error{ErrorCode::kInvalidModel,
+               fmt::format("deadlock at cycle {}: no box of any core has anything to do{}",
+                           one->cores->last_cycle() - one->segment_begin, one->cores->describe())});
+    settle(*one);
+  }
+}
+
+bool SharedCard::busy() const { return state_->busy(); }
+bool SharedCard::running(TenantId tenant) const {
+  return state_->at(tenant).phase != Tenant::Phase::kQuiet;
+}
+Cycles SharedCard::now() const { return state_->now; }
+
+void SharedCard::step() {
+  State& state = *state_;
+  Cycles next = state.memories->next();
+  for (const auto& one : state.tenants) {
+    if (one && one->phase == Tenant::Phase::kRuns) next = std::min(next, one->cores->next());
+  }
+  if (next == kNever || ++state.steps % kDeadlockPeriod == 0) state.stop_deadlocked();
+  if (next == kNever) return;
+  state.now = next;
+  state.stepped = true;
+  for (const auto& one : state.tenants) {
+    if (!one || one->phase != Tenant::Phase::kRuns || one->cores->next() > next) continue;
+    one->cores->step(next, [&](std::size_t core) {
+      state.units().wake(one->places.core[core] / state.chip.card.cores_per_group, next);
+    });
+  }
+  if (state.memories->next() <= next) state.memories->step(next);
+  state.take_exceptions();
+  for (const auto& one : state.tenants) {
+    if (one && one->phase != Tenant::Phase::kQuiet) state.settle(*one);
+  }
+}
+
+// ---- the card ----
+
+SharedCard::SharedCard(std::unique_ptr<State> state) : state_(std::move(state)) {}
+SharedCard::~SharedCard() = default;
+
+Result<std::unique_ptr<SharedCard>> SharedCard::create(const ChipConfig& chip) {
+  if (chip.card.features.dynamic_bandwidth == 0 || chip.message.ports != 0) {
+    return Error{
+        ErrorCode::kUnsupported,
+        fmt::format("tenants on a card of '{}', whose {}; use an architecture without", chip.name,
+                    chip.message.ports != 0 ? "cores have message ports"
+                                            : "cores own fixed parts of the channels "
+                                              "(card_features.dynamic_bandwidth = 0)")};
+  }
+  auto state = std::make_unique<State>(chip);
+  std::vector<std::vector<engines::DramPort*>> ports;
+  for (int core = 0; core < chip.card.cores(); ++core) {
+    state->cores.push_back(std::make_unique<CoreState>(chip, &state->dram));
+    ports.push_back(state->cores.back()->boxes.ports_of_dram());
+  }
+  for (int group = 0; group < chip.card.groups; ++group) {
+    TESSERA_TRY(auto physical, engines::PhysicalMemory::create(chip.dram.bytes));
+    state->physical.push_back(std::move(physical));
+  }
+  state->memories = CardMemories::shared(chip, ports);
+  state->memories->reset();
+  return std::unique_ptr<SharedCard>(new SharedCard(std::move(state)));
+}
+
+bool SharedCard::core_is_zero(int core) const {
+  const Boxes& boxes = state_->cores[static_cast<std::size_t>(core)]->boxes;
+  const auto is_zero = [](const engines::PartitionedMemory& memory) {
+    for (std::int64_t partition = 0; partition < memory.partitions(); ++partition) {
+      const std::span<const std::byte> bytes(
+          memory.at(partition, 0), static_cast<std::size_t>(memory.bytes_per_partition()));
+      if (std::ranges::any_of(bytes, [](std::byte b) { return b != std::byte{0}; })) return false;
+    }
+    return true;
+  };
+  return is_zero(boxes.state_buffer) && is_zero(boxes.kernel_memory);
+}
+
+std::span<const std::byte> SharedCard::dram(int group, const engines::DramRange& range) const {
+  return {state_->physical[static_cast<std::size_t>(group)]->at(range.first),
+          static_cast<std::size_t>(range.bytes)};
+}
+
+}  // namespace tessera::card

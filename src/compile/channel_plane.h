@@ -1,0 +1,52 @@
+// A storage as channels of a plane of elements, whatever the rows and columns of the views on it: a
+// row of one view is columns of another. Shares of a layer, and what they read, are boxes of it.
+//
+//   channels │ r r . . . .      plane: rows and columns, one behind the other
+//            │ r r . . . .      r: a region
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "arith/kernels/surface.h"
+#include "compile/storage.h"
+
+namespace tessera::compile {
+
+// [first, last) of each axis.
+struct PlaneRegion {
+  RowRange channels, plane;
+
+  bool empty() const { return channels.last <= channels.first || plane.last <= plane.first; }
+  std::int64_t elements() const {
+    return empty() ? 0 : (channels.last - channels.first) * (plane.last - plane.first);
+  }
+  friend bool operator==(const PlaneRegion&, const PlaneRegion&) = default;
+};
+PlaneRegion intersection(const PlaneRegion& a, const PlaneRegion& b);
+// The smallest region with both.
+PlaneRegion hull(const PlaneRegion& a, const PlaneRegion& b);
+
+class ChannelPlane {
+ public:
+  // As `whole` sees all elements of its storage, once each. None for several images, or where rows
+  // and columns are not one walk.
+  static std::optional<ChannelPlane> of(const StorageView& whole, std::int64_t elements);
+
+  // What the view has of it; none where that is no region.
+  std::optional<PlaneRegion> region(const StorageView& view) const;
+  // The region as a view: with the rows of the whole where it ends with rows, else in one row.
+  StorageView view(const PlaneRegion& region) const;
+  // A view of the storage, for a storage with the same elements in another order: the rows of the
+  // whole outermost, then channels, then columns. None for a view that is no region, or has parts of
+  // several rows.
+  std::optional<StorageView> rows_outermost(const StorageView& view) const;
+
+ private:
+  StorageView whole_;
+  std::int64_t channels_ = 1, plane_ = 1;
+  std::int64_t channel_stride_ = 1, plane_stride_ = 1;
+};
+
+}  // namespace tessera::compile

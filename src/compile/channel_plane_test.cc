@@ -1,0 +1,82 @@
+#include "compile/channel_plane.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace tessera::compile {
+namespace {
+
+// The elements that a view walks, in order.
+std::vector<std::int64_t> walk(const StorageView& view) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t c = 0; c < view.channels(); ++c) {
+    for (std::int64_t r = 0; r < view.rows(); ++r) {
+      for (std::int64_t x = 0; x < view.columns(); ++x) {
+        all.push_back(view.offset + c * view.strides[1] + r * view.strides[2] +
+                      x * view.strides[3]);
+      }
+    }
+  }
+  return all;
+}
+
+const StorageView kChannelsOutside{0, 0, {1, 6, 4, 5}, {120, 20, 5, 1}};
+const StorageView kChannelsInside{0, 0, {1, 6, 4, 5}, {120, 1, 30, 6}};
+
+TEST(ChannelPlane, RegionsAndViewsAreTheSameElements) {
+  for (const StorageView& whole : {kChannelsOutside, kChannelsInside}) {
+    const auto plane = ChannelPlane::of(whole, 120);
+    ASSERT_TRUE(plane);
+    const StorageView part = whole.part(1, 2, 3).part(2, 1, 2);
+    const auto region = plane->region(part);
+    ASSERT_TRUE(region);
+    EXPECT_EQ(*region, (PlaneRegion{{2, 5}, {5, 15}}));
+    EXPECT_EQ(walk(plane->view(*region)), walk(part));
+    // In one row, where it does not end with rows.
+    const StorageView odd = plane->view({{0, 6}, {3, 9}});
+    EXPECT_EQ(odd.rows(), 1);
+    EXPECT_EQ(plane->region(odd), (PlaneRegion{{0, 6}, {3, 9}}));
+  }
+}
+
+TEST(ChannelPlane, AnotherShapeOfTheSamePlaneHasTheSameRegions) {
+  const auto plane = ChannelPlane::of(kChannelsOutside, 120);
+  const StorageView flat{0, 0, {1, 6, 1, 20}, {0, 20, 0, 1}};
+  EXPECT_EQ(plane->region(flat.part(3, 5, 10)), (PlaneRegion{{0, 6}, {5, 15}}));
+}
+
+TEST(ChannelPlane, WhatIsNoRegionIsNone) {
+  const auto plane = ChannelPlane::of(kChannelsOutside, 120);
+  EXPECT_FALSE(plane->region(kChannelsOutside.part(3, 1, 2)));  // columns of several rows
+  EXPECT_FALSE(plane->region(kChannelsInside));
+  StorageView broadcast = kChannelsOutside;
+  broadcast.strides[1] = 0;
+  EXPECT_FALSE(plane->region(broadcast));
+  EXPECT_FALSE(ChannelPlane::of(kChannelsOutside, 240));
+  EXPECT_FALSE(ChannelPlane::of(kChannelsOutside.part(2, 1, 2), 120));
+}
+
+TEST(ChannelPlane, RowsOutermostIsAnotherOrderOfTheSameElements) {
+  for (const StorageView& whole : {kChannelsOutside, kChannelsInside}) {
+    const auto plane = ChannelPlane::of(whole, 120);
+    std::set<std::int64_t> places;
+    for (std::int64_t row = 0; row < 4; ++row) {
+      const auto view = plane->rows_outermost(whole.part(2, row, 1));
+      ASSERT_TRUE(view);
+      // A row of all channels is one run.
+      const auto elements = walk(*view);
+      EXPECT_EQ(*std::ranges::min_element(elements), row * 30);
+      EXPECT_EQ(*std::ranges::max_element(elements), row * 30 + 29);
+      places.insert(elements.begin(), elements.end());
+    }
+    EXPECT_EQ(places.size(), 120U);
+    EXPECT_EQ(walk(*plane->rows_outermost(whole.part(1, 3, 2))),
+              (walk({0, 15, {1, 2, 4, 5}, {0, 5, 30, 1}})));
+    EXPECT_FALSE(plane->rows_outermost(plane->view({{0, 6}, {3, 9}})));  // parts of two rows
+    EXPECT_TRUE(plane->rows_outermost(plane->view({{0, 6}, {1, 3}})));
+  }
+}
+
+}  // namespace
+}  // namespace tessera::compile

@@ -1,0 +1,241 @@
+#include "compile/share_residency.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/quantity.h"
+#include "compile/surface_conventions.h"
+
+namespace tessera::compile {
+namespace {
+
+using Regions = std::vector<PlaneRegion>;  // of each core
+
+bool on_engines(const PlannedLayer& layer) {
+  return layer.kind == LayerKind::kNeural || layer.kind == LayerKind::kPlanar;
+}
+
+// What a core's pieces write of the plane; none where that is no region.
+std::optional<PlaneRegion> written_by(const ChannelPlane& plane, const std::vector<Piece>& pieces) {
+  PlaneRegion all;
+  std::int64_t elements = 0;
+  for (const Piece& piece : pieces) {
+    if (piece.part.keeps) continue;
+    const auto region = plane.region(piece.output.view);
+    if (!region) return std::nullopt;
+    all = hull(all, *region);
+    elements += region->elements();
+  }
+  if (all.elements() != elements) return std::nullopt;
+  return all;
+}
+
+std::optional<PlaneRegion> read_by(const ChannelPlane& plane, const std::vector<Piece>& pieces,
+                                   std::size_t input) {
+  PlaneRegion all;
+  for (const Piece& piece : pieces) {
+    const auto region = plane.region(piece.inputs[input].view);
+    if (!region) return std::nullopt;
+    all = hull(all, *region);
+  }
+  return all;
+}
+
+// `whole` less `part`, which lies in it and is as long along one axis at least; none where it is not.
+std::optional<Regions> edges(const PlaneRegion& whole, const PlaneRegion& part) {
+  if (whole.empty() || whole == part) return Regions{};
+  if (part.empty()) return Regions{whole};
+  const bool along_plane = whole.channels == part.channels;
+  if (!along_plane && !(whole.plane == part.plane)) return std::nullopt;
+  RowRange PlaneRegion::* axis = along_plane ? &PlaneRegion::plane : &PlaneRegion::channels;
+  PlaneRegion before = whole, after = whole;
+  (before.*axis).last = (part.*axis).first;
+  (after.*axis).first = (part.*axis).last;
+  Regions result;
+  if (!before.empty()) result.push_back(before);
+  if (!after.empty()) result.push_back(after);
+  return result;
+}
+
+// Regions with the same channels, or the same plane, that meet become one.
+void merge_into(Regions& regions, PlaneRegion region) {
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    const PlaneRegion& other = regions[i];
+    const PlaneRegion both = hull(other, region);
+    const std::int64_t common = intersection(other, region).elements();
+    if (both.elements() != other.elements() + region.elements() - common) continue;
+    regions.erase(regions.begin() + static_cast<std::ptrdiff_t>(i));
+    merge_into(regions, both);
+    return;
+  }
+  regions.push_back(region);
+}
+
+class Finder {
+ public:
+  Finder(const PlanInputs& inputs, const Table<LayerIndex, LayerWork>& work)
+      : inputs_(inputs),
+        work_(work),
+        uses_(find_uses(inputs)),
+        segments_(layer_segments(inputs.layers)) {}
+
+  HeldStorages run() {
+    HeldStorages held;
+    for (std::size_t i = 0; i < uses_.size(); ++i) {
+      held.push_back(find(static_cast<StorageIndex>(i)));
+    }
+    return held;
+  }
+
+ private:
+  HeldStorage find(StorageIndex index) {
+    const Storage& storage = inputs_.storages.storages[index];
+    const StorageUses& uses = uses_[index];
+    const bool made =
+        storage.base == isa::BaseIndex::kWorkspace || storage.base == isa::BaseIndex::kOutput;
+    if (!made || uses.filled || !uses.copies.empty() || uses.writers.empty() ||
+        uses.readers.empty()) {
+      return {};
+    }
+    HeldStorage best;
+    for (const StorageView& view : layout_views(inputs_, storage, uses)) {
+      const auto plane = ChannelPlane::of(view, storage.elements);
+      if (!plane) continue;
+      HeldStorage found = find_on(*plane, storage, uses);
+      if (found.readers.size() > best.readers.size()) best = std::move(found);
+    }
+    return best;
+  }
+
+  // Of each core what it writes; none where it cannot stay.
+  std::optional<Regions> find_written(const ChannelPlane& plane, const StorageUses& uses) const {
+    Regions written(work_[uses.writers[0]].pieces.size());
+    for (std::size_t core = 0; core < written.size(); ++core) {
+      std::int64_t elements = 0;
+      for (const LayerIndex writer : uses.writers) {
+        if (!on_engines(inputs_.layers[writer]) ||
+            segments_[writer] != segments_[uses.writers[0]]) {
+          return std::nullopt;
+        }
+        const auto region = written_by(plane, work_[writer].pieces[core]);
+        if (!region) return std::nullopt;
+        written[core] = hull(written[core], *region);
+        elements += region->elements();
+      }
+      if (written[core].elements() != elements) return std::nullopt;
+    }
+    return written;
+  }
+
+  // Of each core what the reader takes, if most of that is what the core wrote itself.
+  std::optional<Regions> find_taken(const ChannelPlane& plane, const Regions& written,
+                                    LayerIndex reader, std::size_t input) const {
+    if (!on_engines(inputs_.layers[reader])) return std::nullopt;
+    Regions taken;
+    std::int64_t needed = 0, own = 0;
+    for (std::size_t core = 0; core < written.size(); ++core) {
+      const auto region = read_by(plane, work_[reader].pieces[core], input);
+      if (!region) return std::nullopt;
+      needed += region->elements();
+      own += intersection(*region, written[core]).elements();
+      taken.push_back(*region);
+    }
+    if (2 * own < needed || own == 0) return std::nullopt;
+    return taken;
+  }
+
+  HeldStorage find_on(const ChannelPlane& plane, const Storage& storage,
+                      const StorageUses& uses) const {
+    const auto written = find_written(plane, uses);
+    if (!written) return {};
+    HeldStorage held;
+    held.plane = plane;
+    held.cores.resize(written->size());
+    held.stored = uses.read_in_dram || storage.base == isa::BaseIndex::kOutput;
+    held.first_layer = *std::ranges::min_element(uses.writers);
+    held.load_layer = INT32_MAX;
+    for (std::size_t core = 0; core < written->size(); ++core) {
+      held.cores[core].held = (*written)[core];
+    }
+    for (const auto& [reader, input] : uses.readers) {
+      std::optional<Regions> taken;
+      if (segments_[reader] == segments_[held.first_layer] && reader > uses.last_writer) {
+        taken = find_taken(plane, *written, reader, input);
+      }
+      if (!taken || !add_reader(*written, *taken, held)) {
+        held.stored = true;
+        continue;
+      }
+      held.readers.emplace_back(reader, input);
+      held.load_layer = std::min(held.load_layer, reader);
+      held.last_layer = std::max(held.last_layer, reader);
+    }
+    if (held.readers.empty()) return {};
+    add_edges(*written, held);
+    for (const HeldPart& part : held.cores) {
+      if (part.held.empty()) continue;
+      held.bytes = std::max(held.bytes, view_bytes(plane.view(part.held), storage.format,
+                                                   inputs_.chip.state_buffer.partitions));
+    }
+    held.bytes = round_up(held.bytes, kAlignmentBytes);
+    held.active = true;
+    return held;
+  }
+
+  // Each core's part with what the reader takes; false where it would not be its own with edges.
+  static bool add_reader(const Regions& written, const Regions& taken, HeldStorage& held) {
+    for (std::size_t core = 0; core < written.size(); ++core) {
+      if (!edges(hull(held.cores[core].held, taken[core]), written[core])) return false;
+    }
+    for (std::size_t core = 0; core < written.size(); ++core) {
+      held.cores[core].held = hull(held.cores[core].held, taken[core]);
+    }
+    return true;
+  }
+
+  static void add_edges(const Regions& written, HeldStorage& held) {
+    for (std::size_t core = 0; core < written.size(); ++core) {
+      held.cores[core].loads = *edges(held.cores[core].held, written[core]);
+      for (const PlaneRegion& load : held.cores[core].loads) {
+        for (std::size_t owner = 0; owner < written.size(); ++owner) {
+          const PlaneRegion part = intersection(load, written[owner]);
+          if (owner != core && !part.empty()) merge_into(held.cores[owner].stores, part);
+        }
+      }
+    }
+  }
+
+  const PlanInputs& inputs_;
+  const Table<LayerIndex, LayerWork>& work_;
+  const Table<StorageIndex, StorageUses> uses_;
+  const Table<LayerIndex, std::int32_t> segments_;
+};
+
+}  // namespace
+
+bool HeldStorage::taken_by(LayerIndex layer, std::size_t input) const {
+  return active && std::ranges::find(readers, std::pair{layer, input}) != readers.end();
+}
+
+HeldStorages find_held(const PlanInputs& inputs, const Table<LayerIndex, LayerWork>& work) {
+  return Finder(inputs, work).run();
+}
+
+bool demote_held(HeldStorages& held, LayerIndex first, LayerIndex last) {
+  HeldStorage* worst = nullptr;
+  double worst_score = 0;
+  for (HeldStorage& storage : held) {
+    if (!storage.active || storage.first_layer > last || storage.last_layer < first) continue;
+    const double life = storage.last_layer - storage.first_layer + 1;
+    const double score = life / (1 + static_cast<double>(storage.readers.size())) *
+                         static_cast<double>(storage.bytes);
+    if (worst != nullptr && score <= worst_score) continue;
+    worst = &storage;
+    worst_score = score;
+  }
+  if (worst == nullptr) return false;
+  worst->active = false;
+  return true;
+}
+
+}  // namespace tessera::compile

@@ -1,0 +1,55 @@
+// What stays in the state buffers of several cores between the layer that makes a storage and those
+// that read it: of each core its own share, with the edges that it reads of other cores' shares. Only
+// the edges go through DRAM.
+//
+//   core 0   [ own rows      | edge ]              own: written by the core's tasks
+//   core 1             [ edge | own rows | edge ]   edge: stored by its owner, loaded here
+//
+// A reader that needs much of what other cores made takes all of it from DRAM, where it is stored for
+// it; so do copies, host steps, and whoever takes the network's results.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "compile/channel_plane.h"
+#include "compile/plan.h"
+#include "compile/residency.h"
+#include "compile/share_plan.h"
+
+namespace tessera::compile {
+
+// A core's part of a storage that stays.
+struct HeldPart {
+  PlaneRegion held;                 // empty: nothing
+  std::vector<PlaneRegion> loads;   // of it what other cores make
+  std::vector<PlaneRegion> stores;  // of what this core makes: wanted by others
+};
+
+struct HeldStorage {
+  bool active = false;
+  bool stored = false;  // all of it goes to DRAM as well
+  ChannelPlane plane;
+  std::vector<HeldPart> cores;
+  LayerIndex first_layer = 0;                               // writes it first
+  LayerIndex last_layer = 0;                                // reads it last in the buffer
+  LayerIndex load_layer = 0;                                // reads it first in the buffer
+  std::vector<std::pair<LayerIndex, std::size_t>> readers;  // in the buffer, and which input it is
+  std::int64_t bytes = 0;                                   // a partition, of the largest part
+
+  bool lives_at(LayerIndex layer) const {
+    return active && first_layer <= layer && layer <= last_layer;
+  }
+  bool taken_by(LayerIndex layer, std::size_t input) const;
+};
+using HeldStorages = Table<StorageIndex, HeldStorage>;
+
+// All that can stay, active. `pieces` has those of each layer and core as if all went through DRAM.
+HeldStorages find_held(const PlanInputs& inputs, const Table<LayerIndex, LayerWork>& work);
+
+// Gives up the storage alive within these layers that saves least for the room and time it takes.
+// False if none is.
+bool demote_held(HeldStorages& held, LayerIndex first, LayerIndex last);
+
+}  // namespace tessera::compile

@@ -1,0 +1,79 @@
+// The chosen splits against all choices there are, and against many at random.
+#include "compile/split_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "arch/architecture_file.h"
+#include "arch/card_placement.h"
+#include "compile/testing/random_graph.h"
+
+namespace tessera::compile {
+namespace {
+
+using GraphPointer = std::shared_ptr<const graph::Graph>;
+
+ShareChoice on_cores(const ChipConfig& chip, int cores) {
+  ShareChoice base;
+  base.cores = cores;
+  base.memory_of_core = spread_cores(chip, 1, cores)->memory;
+  return base;
+}
+
+double cycles_of(const SplitModel& model, const std::vector<Split>& splits) {
+  double cycles = 0;
+  for (const LayerCost& cost : model.costs(splits)) cycles += cost.cycles;
+  return cycles;
+}
+
+TEST(SplitChoice, IsTheBestOfAllOnSmallNetworks) {
+  const ChipConfig chip = *load_chip_config("cloud16");
+  int compared = 0;
+  for (std::uint64_t seed = 5100; seed < 5140; ++seed) {
+    const GraphPointer graph = testing::random_graph(seed);
+    const auto nodes = static_cast<std::uint32_t>(graph->nodes.size());
+    if (nodes > 8) continue;
+    for (const int cores : {2, 4, 16}) {
+      const ShareChoice base = on_cores(chip, cores);
+      const auto model = split_model(*graph, chip, {}, base);
+      ASSERT_TRUE(model.ok()) << model.error().to_string();
+      const auto choice = choose_splits(graph, chip, {}, base);
+      ASSERT_TRUE(choice.ok()) << choice.error().to_string();
+      const double chosen = cycles_of(*model, choice->of_nodes);
+      for (std::uint32_t code = 0; code < 1U << nodes; ++code) {
+        std::vector<Split> splits;
+        for (std::uint32_t node = 0; node < nodes; ++node) {
+          splits.push_back((code >> node & 1) != 0 ? Split::kChannels : Split::kRows);
+        }
+        ASSERT_LE(chosen, cycles_of(*model, splits) * (1 + 1e-12)) << seed << " " << code;
+      }
+      ++compared;
+    }
+  }
+  EXPECT_GE(compared, 30);
+}
+
+TEST(SplitChoice, NoChoiceAtRandomIsBetter) {
+  const ChipConfig chip = *load_chip_config("cloud16");
+  std::mt19937 random(11);
+  for (std::uint64_t seed = 5200; seed < 5208; ++seed) {
+    const GraphPointer graph = testing::random_graph(seed);
+    const ShareChoice base = on_cores(chip, 16);
+    const auto model = split_model(*graph, chip, {}, base);
+    ASSERT_TRUE(model.ok()) << model.error().to_string();
+    const auto choice = choose_splits(graph, chip, {}, base);
+    ASSERT_TRUE(choice.ok()) << choice.error().to_string();
+    const double chosen = cycles_of(*model, choice->of_nodes);
+    for (int i = 0; i < 1000; ++i) {
+      std::vector<Split> splits;
+      for (std::size_t node = 0; node < graph->nodes.size(); ++node) {
+        splits.push_back(random() % 2 != 0 ? Split::kChannels : Split::kRows);
+      }
+      ASSERT_LE(chosen, cycles_of(*model, splits) * (1 + 1e-12)) << seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::compile

@@ -1,0 +1,423 @@
+#include "compile/split_model.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "arch/dram_config.h"
+#include "base/check.h"
+#include "compile/estimate.h"
+#include "compile/surface_conventions.h"
+
+namespace tessera::compile {
+namespace {
+
+using Regions = std::vector<PlaneRegion>;  // of each core
+// What a layer reads or writes of a storage when it is cut one way; none where these are no regions.
+using Share = std::optional<Regions>;
+constexpr std::size_t kWays = 2;
+constexpr std::size_t kScopeMax = 8;  // variables of a factor; more are taken in pairs
+
+double elements(const Regions& regions) {
+  double sum = 0;
+  for (const PlaneRegion& region : regions) sum += static_cast<double>(region.elements());
+  return sum;
+}
+
+}  // namespace
+
+const char* movement_name(Movement movement) {
+  switch (movement) {
+    case Movement::kEdges:
+      return "edges";
+    case Movement::kForward:
+      return "forward";
+    case Movement::kToEveryone:
+      return "to everyone";
+    case Movement::kNothing:
+      break;
+  }
+  return "nothing";
+}
+
+class SplitModel::Implementation {
+ public:
+  Implementation(const graph::Graph& graph, const ShareSetting& setting, int cards,
+                 ShareDraft by_rows, ShareDraft by_channels)
+      : graph_(graph),
+        setting_(setting),
+        cards_(cards),
+        drafts_{std::move(by_rows), std::move(by_channels)},
+        cores_(static_cast<std::size_t>(setting.choice.cores)) {
+    const std::vector<std::uint8_t>& memory = setting_.choice.memory_of_core;
+    memories_ = memory.empty() ? 1 : 1 + *std::ranges::max_element(memory);
+    TESSERA_CHECK(layers().size() == drafts_[1].prepared.layers.size(),
+                  "other layers by channels than by rows");
+    for (std::size_t way = 0; way < kWays; ++way) find_sides(way);
+    find_operands();
+  }
+
+  std::vector<CostFactor> factors() const {
+    std::vector<CostFactor> factors;
+    for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
+      const std::vector<graph::NodeIndex> scope = scope_of(layer);
+      if (scope.empty()) continue;
+      if (scope.size() <= kScopeMax) {
+        factors.push_back(
+            tabulate(scope, [&](const auto& way_of) { return cost(layer, way_of).cycles; }));
+      } else {
+        add_pairs(layer, factors);
+      }
+    }
+    return factors;
+  }
+
+  std::vector<LayerCost> costs(const std::vector<Split>& of_nodes) const {
+    std::vector<LayerCost> costs;
+    for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
+      costs.push_back(cost(layer, [&](graph::NodeIndex node) -> std::size_t {
+        return node >= 0 && of_nodes[static_cast<std::size_t>(node)] == Split::kChannels ? 1 : 0;
+      }));
+    }
+    return costs;
+  }
+
+ private:
+  // What a layer does when it is cut one way.
+  struct Side {
+    Cycles compute = 0;       // of the slowest core
+    double kernel_bytes = 0;  // that the busiest memory reads
+  };
+
+  struct Writer {
+    LayerIndex layer = 0;
+    graph::NodeIndex node = -1;
+    std::array<Share, kWays> written;
+  };
+
+  // An operand that layers of the graph make.
+  struct Operand {
+    double bytes = 0;  // of the storage
+    std::int64_t element = 2, row_bytes = 0;
+    std::vector<Writer> writers;
+    std::array<Share, kWays> read;
+    bool may_stay = false;
+  };
+
+  // Traffic in bytes: of all channels, of the busiest link, bus and network port.
+  struct Traffic {
+    double dram = 0, ring = 0, bus = 0, network = 0;
+    bool crosses = false;
+    Movement movement = Movement::kNothing;
+
+    void add(const Traffic& other) {
+      dram += other.dram;
+      ring += other.ring;
+      bus += other.bus;
+      network += other.network;
+      crosses = crosses || other.crosses;
+      movement = std::max(movement, other.movement);
+    }
+  };
+
+  const Layers& layers() const { return drafts_[0].prepared.layers; }
+  PlanInputs inputs_of(std::size_t way) const {
+    const Prepared& prepared = drafts_[way].prepared;
+    return {graph_, setting_.chip, setting_.options, prepared.storages, prepared.layers};
+  }
+
+  void find_sides(std::size_t way) {
+    Table<LayerIndex, Side> sides(layers().size());
+    std::vector<std::vector<std::set<std::uint64_t>>> kernels(
+        layers().size(), std::vector<std::set<std::uint64_t>>(memories_));
+    std::vector<std::vector<double>> bytes(layers().size(), std::vector<double>(memories_, 0));
+    for (std::size_t core = 0; core < cores_; ++core) {
+      const std::size_t memory = memory_of(core);
+      std::vector<Cycles> neural(layers().size(), 0), planar(layers().size(), 0);
+      for (const isa::TaskDescriptor& task : drafts_[way].emitted[core].tasks) {
+        if (task.engine == isa::EngineKind::kNeural) {
+          neural[task.layer] += estimate_task(task, setting_.chip);
+        } else if (task.engine == isa::EngineKind::kPlanar) {
+          planar[task.layer] += estimate_task(task, setting_.chip);
+        } else if (const auto* kernel = std::get_if<isa::KernelTask>(&task.config)) {
+          const bool anew = kernels[task.layer][memory].insert(kernel->source.offset).second;
+          if (!anew && setting_.choice.share_loads) continue;
+          bytes[task.layer][memory] += static_cast<double>(kernel->stored_bytes());
+        }
+      }
+      for (std::size_t i = 0; i < sides.size(); ++i) {
+        sides[i].compute = std::max({sides[i].compute, neural[i], planar[i]});
+      }
+    }
+    for (std::size_t i = 0; i < sides.size(); ++i) {
+      sides[i].kernel_bytes = *std::ranges::max_element(bytes[i]);
+    }
+    sides_[way] = std::move(sides);
+  }
+  std::size_t memory_of(std::size_t core) const {
+    const std::vector<std::uint8_t>& memory = setting_.choice.memory_of_core;
+    return memory.empty() ? 0 : memory[core];
+  }
+
+  void find_operands() {
+    const Table<StorageIndex, StorageUses> uses = find_uses(inputs_of(0));
+    operands_.resize(layers().size());
+    for (std::size_t s = 0; s < uses.size(); ++s) {
+      const auto index = static_cast<StorageIndex>(s);
+      for (const auto& [reader, input] : uses[s].readers) {
+        operands_[reader].push_back(find_operand(index, uses[s], reader, input));
+      }
+    }
+  }
+
+  Operand find_operand(StorageIndex index, const StorageUses& uses, LayerIndex reader,
+                       std::size_t input) const {
+    const Storage& storage = drafts_[0].prepared.storages.storages[index];
+    const StorageView& seen = layers()[reader].inputs[input];
+    Operand operand;
+    operand.element = format_bytes(storage.format);
+    operand.bytes = static_cast<double>(storage.bytes());
+    operand.row_bytes = seen.columns() * operand.element;
+    operand.may_stay =
+        setting_.choice.hand_over && !uses.filled && uses.copies.empty() && !uses.writers.empty();
+    std::optional<ChannelPlane> plane;
+    for (const StorageView& view : layout_views(inputs_of(0), storage, uses)) {
+      if (!plane) plane = ChannelPlane::of(view, storage.elements);
+    }
+    for (const LayerIndex writer : uses.writers) {
+      operand.writers.push_back({writer, layers()[writer].node, {}});
+      for (std::size_t way = 0; plane && way < kWays; ++way) {
+        operand.writers.back().written[way] = regions(*plane, way, writer, -1);
+      }
+    }
+    for (std::size_t way = 0; plane && way < kWays; ++way) {
+      operand.read[way] = regions(*plane, way, reader, static_cast<int>(input));
+    }
+    return operand;
+  }
+
+  // Of the layer's input, or of its output for -1.
+  Share regions(const ChannelPlane& plane, std::size_t way, LayerIndex layer, int input) const {
+    Regions all;
+    for (const std::vector<Piece>& pieces : drafts_[way].work[layer].pieces) {
+      PlaneRegion of_core;
+      for (const Piece& piece : pieces) {
+        const auto i = static_cast<std::size_t>(input);
+        const auto region = plane.region(input < 0 ? piece.output.view : piece.inputs[i].view);
+        if (!region) return std::nullopt;
+        of_core = hull(of_core, *region);
+      }
+      all.push_back(of_core);
+    }
+    return all;
+  }
+
+  // Nodes whose ways a layer's cost depends on.
+  std::vector<graph::NodeIndex> scope_of(LayerIndex layer) const {
+    std::set<graph::NodeIndex> scope;
+    if (layers()[layer].node >= 0) scope.insert(layers()[layer].node);
+    for (const Operand& operand : operands_[layer]) {
+      for (const Writer& writer : operand.writers) {
+        if (writer.node >= 0) scope.insert(writer.node);
+      }
+    }
+    return {scope.begin(), scope.end()};
+  }
+
+  template <typename Cost>
+  static CostFactor tabulate(const std::vector<graph::NodeIndex>& scope, Cost&& cost) {
+    CostFactor factor{{scope.begin(), scope.end()}, {}};
+    for (std::size_t index = 0; index < std::size_t{1} << scope.size(); ++index) {
+      const auto way_of = [&](graph::NodeIndex node) -> std::size_t {
+        const auto at = std::ranges::find(scope, node);
+        return at == scope.end() ? 0 : index >> (at - scope.begin()) & 1;
+      };
+      factor.costs.push_back(cost(way_of));
+    }
+    return factor;
+  }
+
+  // A layer that reads what very many made: its own time, and what each of them moves by itself.
+  void add_pairs(LayerIndex layer, std::vector<CostFactor>& factors) const {
+    const graph::NodeIndex own = layers()[layer].node;
+    std::vector<graph::NodeIndex> scope;
+    if (own >= 0) scope.push_back(own);
+    factors.push_back(tabulate(
+        scope, [&](const auto& way_of) { return alone(layer, own < 0 ? 0 : way_of(own)).cycles; }));
+    for (const Operand& operand : operands_[layer]) {
+      for (const Writer& writer : operand.writers) {
+        std::vector<graph::NodeIndex> pair = scope;
+        if (writer.node >= 0 && writer.node != own) pair.push_back(writer.node);
+        factors.push_back(tabulate(pair, [&](const auto& way_of) {
+          Operand part = operand;
+          part.writers = {writer};
+          part.bytes /= static_cast<double>(operand.writers.size());
+          LayerCost moved;
+          add_traffic(traffic(part, own < 0 ? 0 : way_of(own), way_of), moved);
+          return std::max({moved.memory, moved.ring, moved.bus, moved.network});
+        }));
+      }
+    }
+  }
+
+  LayerCost alone(LayerIndex layer, std::size_t way) const {
+    LayerCost cost;
+    const Side& side = sides_[way][layer];
+    cost.compute = static_cast<double>(side.compute);
+    cost.memory = side.kernel_bytes / memory_rate();
+    cost.cycles = std::max(cost.compute, cost.memory);
+    return cost;
+  }
+
+  template <typename WayOf>
+  LayerCost cost(LayerIndex layer, const WayOf& way_of) const {
+    const graph::NodeIndex node = layers()[layer].node;
+    const std::size_t own = node < 0 ? 0 : way_of(node);
+    LayerCost cost = alone(layer, own);
+    Traffic all;
+    for (const Operand& operand : operands_[layer]) all.add(traffic(operand, own, way_of));
+    add_traffic(all, cost);
+    const double moved = std::max({cost.memory, cost.ring, cost.bus, cost.network});
+    cost.cycles = setting_.choice.load_before_arithmetic ? cost.compute + moved
+                                                         : std::max(cost.compute, moved);
+    cost.cycles += cost.exchange;
+    return cost;
+  }
+
+  void add_traffic(const Traffic& traffic, LayerCost& cost) const {
+    const ChipConfig& chip = setting_.chip;
+    cost.memory += traffic.dram / (memory_rate() * static_cast<double>(memories_));
+    cost.ring += traffic.ring / chip.card.ring.bytes_per_cycle;
+    cost.bus += traffic.bus / chip.card.load_save.broadcast_bytes;
+    cost.network += traffic.network / network_rate();
+    cost.movement = std::max(cost.movement, traffic.movement);
+    if (!traffic.crosses) return;
+    // Store and load begin, and the memory answers both.
+    cost.exchange = 2.0 * (chip.dma.task_start_cycles + kMemoryCycles) + chip.card.sync_cycles;
+    if (cards_ > 1) {
+      cost.exchange +=
+          chip.card.network.latency_nanoseconds * 1e-9 * static_cast<double>(chip.clock_hertz);
+    }
+  }
+  // Of a memory that nobody else uses, to the last byte of a short run.
+  static constexpr double kMemoryCycles = 40;
+
+  // Of one memory, in bytes a cycle.
+  double memory_rate() const { return dram_sustained_bytes_per_cycle(setting_.chip); }
+  double network_rate() const {
+    return setting_.chip.card.network.gigabits_per_second * 1e9 / 8 /
+           static_cast<double>(setting_.chip.clock_hertz);
+  }
+
+  template <typename WayOf>
+  Traffic traffic(const Operand& operand, std::size_t own, const WayOf& way_of) const {
+    if (operand.writers.empty()) return from_outside(operand, own);
+    const Share& read = operand.read[own];
+    std::optional<Regions> written;
+    bool together = operand.may_stay;
+    for (const Writer& writer : operand.writers) {
+      const std::size_t way = writer.node < 0 ? 0 : way_of(writer.node);
+      const Share& share = writer.written[way];
+      if (!share) {
+        together = false;
+        break;
+      }
+      if (!written) written = Regions(share->size());
+      double made = 0;
+      for (std::size_t core = 0; core < share->size(); ++core) {
+        made += static_cast<double>((*written)[core].elements() + (*share)[core].elements());
+        (*written)[core] = hull((*written)[core], (*share)[core]);
+      }
+      together = together && made == elements(*written);
+    }
+    if (!read || !written) return everything(operand, nullptr);
+    if (together && stays(*written, *read)) return edges(operand, *written, *read);
+    return everything(operand, &*read);
+  }
+
+  // The inputs of the network, and what has no share.
+  Traffic from_outside(const Operand& operand, std::size_t own) const {
+    Traffic traffic;
+    const Share& read = operand.read[own];
+    traffic.dram = read ? elements(*read) * static_cast<double>(operand.element) : operand.bytes;
+    if (setting_.choice.share_loads) {
+      traffic.dram = std::min(traffic.dram, operand.bytes * static_cast<double>(memories_));
+    }
+    return traffic;
+  }
+
+  // As compile/share_residency.cc decides.
+  static bool stays(const Regions& written, const Regions& read) {
+    double own = 0;
+    for (std::size_t core = 0; core < read.size(); ++core) {
+      own += static_cast<double>(intersection(written[core], read[core]).elements());
+    }
+    return own > 0 && 2 * own >= elements(read);
+  }
+
+  Traffic edges(const Operand& operand, const Regions& written, const Regions& read) const {
+    double bytes = 0;
+    for (std::size_t core = 0; core < read.size(); ++core) {
+      bytes += static_cast<double>(read[core].elements() -
+                                   intersection(written[core], read[core]).elements());
+    }
+    bytes *= static_cast<double>(operand.element);
+    if (bytes == 0) return {};
+    Traffic traffic{.dram = 2 * bytes, .crosses = true, .movement = Movement::kEdges};
+    if (cards_ > 1) traffic.network = over_network(operand, bytes / static_cast<double>(cores_));
+    return traffic;
+  }
+
+  // Stored by all, and read by each as far as it needs it.
+  Traffic everything(const Operand& operand, const Regions* read) const {
+    const auto memories = static_cast<double>(memories_);
+    const double bytes = operand.bytes;
+    double wanted = static_cast<double>(cores_) * bytes;
+    if (read != nullptr) wanted = elements(*read) * static_cast<double>(operand.element);
+    const bool shared = wanted >= 2 * bytes;
+    Traffic traffic{.crosses = true,
+                    .movement = shared ? Movement::kToEveryone : Movement::kForward};
+    const double loaded = setting_.choice.share_loads ? std::min(wanted, bytes) : wanted;
+    traffic.dram = bytes + loaded;
+    traffic.bus = shared && setting_.choice.share_loads ? bytes : 0;
+    const double moved = std::min(wanted, bytes) * (memories - 1) / memories;
+    traffic.ring = shared ? moved : moved / 2;
+    if (cards_ > 1) {
+      const auto cards = static_cast<double>(cards_);
+      traffic.network =
+          over_network(operand, (shared ? bytes : bytes / cards) / cards * (cards - 1));
+    }
+    return traffic;
+  }
+
+  double over_network(const Operand& operand, double needed) const {
+    if (setting_.chip.card.features.needed_bytes_only != 0) return needed;
+    const auto cards = static_cast<double>(cards_);
+    return operand.bytes * (cards - 1) / cards;
+  }
+
+  const graph::Graph& graph_;
+  const ShareSetting setting_;
+  const int cards_;
+  const std::array<ShareDraft, kWays> drafts_;
+  const std::size_t cores_;
+  std::size_t memories_ = 1;
+  std::array<Table<LayerIndex, Side>, kWays> sides_;
+  Table<LayerIndex, std::vector<Operand>> operands_;
+};
+
+SplitModel::SplitModel(const graph::Graph& graph, const ShareSetting& setting, int cards,
+                       ShareDraft by_rows, ShareDraft by_channels)
+    : implementation_(std::make_unique<Implementation>(graph, setting, cards, std::move(by_rows),
+                                                       std::move(by_channels))) {}
+SplitModel::~SplitModel() = default;
+SplitModel::SplitModel(SplitModel&&) noexcept = default;
+
+std::vector<CostFactor> SplitModel::factors() const { return implementation_->factors(); }
+std::vector<LayerCost> SplitModel::costs(const std::vector<Split>& of_nodes) const {
+  return implementation_->costs(of_nodes);
+}
+
+}  // namespace tessera::compile

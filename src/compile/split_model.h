@@ -1,0 +1,53 @@
+// What each layer costs by the way in which it and the layers that it reads are cut: the time of its
+// slowest core by the formulas of the engines, or of what it moves, whichever is longer.
+//
+//   | this layer \ the one before | rows                       | channels             |
+//   | rows                        | edges, or nothing          | everything, forward  |
+//   | channels                    | everything, to everyone    | the same, or nothing |
+//
+// Nothing moves where a core reads what it made itself (compile/share_residency.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "compile/share_draft.h"
+#include "compile/split_search.h"
+
+namespace tessera::compile {
+
+enum class Movement : std::uint8_t { kNothing, kEdges, kForward, kToEveryone };
+const char* movement_name(Movement movement);  // "nothing", "edges", ...
+
+// Of a layer, for one way of itself and of what it reads.
+struct LayerCost {
+  double compute = 0;  // cycles of the slowest core's engines
+  double memory = 0;   // cycles of the channels for its kernels, and what it moves
+  double ring = 0, bus = 0, network = 0;
+  double exchange = 0;                     // cycles until what crosses to other cores has arrived
+  double cycles = 0;                       // all together
+  Movement movement = Movement::kNothing;  // the furthest of its operands
+};
+
+class SplitModel {
+ public:
+  // Of a network cut by rows, and by channels, everywhere. `setting.choice` says on which cores, which
+  // are of `cards` cards.
+  SplitModel(const graph::Graph& graph, const ShareSetting& setting, int cards, ShareDraft by_rows,
+             ShareDraft by_channels);
+  ~SplitModel();
+  SplitModel(SplitModel&&) noexcept;
+
+  // Variables are the graph's nodes; way 0: rows, 1: channels.
+  std::vector<CostFactor> factors() const;
+  // Of each layer when the nodes are cut so.
+  std::vector<LayerCost> costs(const std::vector<Split>& of_nodes) const;
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace tessera::compile

@@ -1,0 +1,75 @@
+#include "compile/split_search.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace tessera::compile {
+namespace {
+
+// Chains and diamonds of variables with costs at random.
+std::vector<CostFactor> random_factors(std::int32_t variables, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<CostFactor> factors;
+  for (std::int32_t i = 0; i < variables; ++i) {
+    CostFactor factor{{i}, {}};
+    for (std::int32_t back = 1; back <= 3 && back <= i; ++back) {
+      if (random() % 2 == 0) factor.variables.push_back(i - back);
+    }
+    for (std::size_t k = 0; k < std::size_t{1} << factor.variables.size(); ++k) {
+      factor.costs.push_back(static_cast<double>(random() % 1000));
+    }
+    factors.push_back(std::move(factor));
+  }
+  return factors;
+}
+
+double cheapest_of_all(std::int32_t variables, const std::vector<CostFactor>& factors) {
+  double best = 0;
+  for (std::uint32_t code = 0; code < 1U << variables; ++code) {
+    std::vector<std::uint8_t> ways;
+    for (std::int32_t i = 0; i < variables; ++i) ways.push_back(code >> i & 1);
+    const double cost = cost_of(factors, ways);
+    if (code == 0 || cost < best) best = cost;
+  }
+  return best;
+}
+
+TEST(SplitSearch, FindsTheCheapestOfAllChoices) {
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    const auto variables = static_cast<std::int32_t>(1 + seed % 12);
+    const auto factors = random_factors(variables, seed);
+    const CheapestChoice found = cheapest_choice(variables, factors);
+    EXPECT_TRUE(found.exact);
+    EXPECT_EQ(found.cost, cheapest_of_all(variables, factors)) << seed;
+    EXPECT_EQ(found.cost, cost_of(factors, found.ways)) << seed;
+  }
+}
+
+TEST(SplitSearch, ALongChainIsExact) {
+  const auto factors = random_factors(500, 7);
+  const CheapestChoice found = cheapest_choice(500, factors);
+  EXPECT_TRUE(found.exact);
+  std::mt19937 random(9);
+  for (int i = 0; i < 1000; ++i) {
+    std::vector<std::uint8_t> ways;
+    for (int k = 0; k < 500; ++k) ways.push_back(random() % 2);
+    EXPECT_LE(found.cost, cost_of(factors, ways));
+  }
+}
+
+TEST(SplitSearch, WhereTooManyStandTogetherItSaysThatItIsNotExact) {
+  const auto factors = random_factors(12, 3);
+  const CheapestChoice found = cheapest_choice(12, factors, 1);
+  EXPECT_FALSE(found.exact);
+  EXPECT_GE(found.cost, cheapest_of_all(12, factors));
+  EXPECT_LE(found.cost, cost_of(factors, std::vector<std::uint8_t>(12, 0)));
+  EXPECT_LE(found.cost, cost_of(factors, std::vector<std::uint8_t>(12, 1)));
+}
+
+TEST(SplitSearch, VariablesWithoutCostsStayAtTheFirstWay) {
+  EXPECT_EQ(cheapest_choice(3, {}).ways, std::vector<std::uint8_t>(3, 0));
+}
+
+}  // namespace
+}  // namespace tessera::compile

@@ -1,0 +1,36 @@
+// The published tables of a card of cores, from runs: which cases they need, and their rows.
+//
+//   networks ─► cases, each once ─► CardRunner ─► rows, sensitivity, within_bound, plots
+//
+// Every ratio is of a baseline to ours, above 1 where ours takes fewer cycles:
+//
+//   as published   what the published ratios imply of the baseline (docs/card.md): each core has a fixed part of
+//                  the bandwidth, reads all by itself, and meets the others after each layer; whole results go to
+//                  other cards; loads come before arithmetic; all layers are cut by width
+//   strong         the same with loads beside arithmetic, and its own best splits
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "repro/card_case.h"
+#include "repro/experiment_result.h"
+
+namespace tessera::repro {
+
+// The eight of the published mean, by their names in the zoo.
+std::vector<std::string> card_networks();
+
+// "Ours": all features. Baselines: for 8-bit data, as which 16-bit data count as yet, `eight_bits`.
+CardCase our_case(const std::string& network, int cores, int cards = 1);
+CardCase strong_case(const std::string& network, int cores, int cards = 1);
+CardCase published_case(const std::string& network, int cores, int cards = 1);
+
+// Tables `rows`, `sensitivity` and `within_bound`, plots of the first and the last, notes. Cores of a card are those
+// of cloud16. Throughput, bounds and several cards are of ssd_vgg and mobilenet_v1 where they are among `networks`;
+// sensitivity is of those and resnet50, or else of the first. Errors are the runner's.
+Result<ExperimentResult> card_tables(const std::vector<std::string>& networks,
+                                     const CardRunner& runner);
+
+}  // namespace tessera::repro

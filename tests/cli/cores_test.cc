@@ -1,0 +1,229 @@
+// Several cores in the verbs.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "command.h"
+
+namespace tessera::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+nlohmann::json json_of_cores(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--arch", "cloud16", "--json"});
+  const CommandResult result = tessera(arguments);
+  EXPECT_EQ(result.status, 0) << arguments[0] << ": " << result.err;
+  return result.json();
+}
+
+// split, before, movement and weights of a layer.
+std::vector<std::string> split_of(const nlohmann::json& layer) {
+  return {layer.at("split"), layer.at("before").empty() ? "" : layer.at("before")[0],
+          layer.at("movement"), layer.at("weights")};
+}
+
+TEST(SeveralCores, ReportNamesTheSplitOfEachLayerAndWhatMovesForIt) {
+  const nlohmann::json rows =
+      json_of_cores({"report", "small.onnx", "--cores", "4", "--split", "w"});
+  EXPECT_EQ(rows.at("cores"), 4);
+  EXPECT_EQ(rows.at("cards"), 1);
+  EXPECT_EQ(rows.at("split"), "w");
+  ASSERT_EQ(rows.at("layers").size(), 4u);
+  using Split = std::vector<std::string>;
+  EXPECT_EQ(split_of(rows.at("layers")[0]), (Split{"rows", "input", "", ""}));
+  EXPECT_EQ(split_of(rows.at("layers")[1]), (Split{"rows", "rows", "edges", "full broadcast"}));
+  EXPECT_EQ(split_of(rows.at("layers")[2]), (Split{"rows", "rows", "edges", ""}));
+  EXPECT_EQ(split_of(rows.at("layers")[3]), (Split{"rows", "rows", "own part", ""}));
+  const nlohmann::json channels =
+      json_of_cores({"report", "small.onnx", "--cores", "4", "--split", "oc"});
+  EXPECT_EQ(split_of(channels.at("layers")[1]),
+            (Split{"channels", "channels", "full forward, full broadcast", "own part"}));
+  EXPECT_EQ(split_of(channels.at("layers")[2]), (Split{"channels", "channels", "own part", ""}));
+}
+
+TEST(SeveralCores, TheLayersOfAReportAddUpToItsCyclesAndItsMemories) {
+  const nlohmann::json report =
+      json_of_cores({"report", "small.onnx", "--cores", "8", "--cards", "2"});
+  const auto number = [](const nlohmann::json& of, const char* key) {
+    return of.at(key).get<std::int64_t>();
+  };
+  std::int64_t cycles = 0, dram = 0, network = 0;
+  for (const auto& layer : report.at("layers")) {
+    cycles += number(layer, "cycles");
+    dram += number(layer, "dram_bytes_read") + number(layer, "dram_bytes_written");
+    network += number(layer, "network_bytes");
+  }
+  EXPECT_EQ(cycles, number(report, "cycles"));
+  EXPECT_EQ(dram, number(report, "dram_bytes"));
+  EXPECT_EQ(network, number(report, "network_bytes"));
+  EXPECT_GT(network, 0);
+  std::int64_t asked = 0;
+  for (const auto& engine : report.at("engines")) {
+    if (engine.at("core") == -1 || engine.at("kind") == "task_manager") continue;
+    asked += number(engine, "dram_bytes_read") + number(engine, "dram_bytes_written");
+  }
+  EXPECT_EQ(dram + number(report, "merged_bytes"), asked);
+  EXPECT_EQ(report.at("cycles"),
+            json_of_cores({"run", "small.onnx", "--cores", "8", "--cards", "2", "--timing-only"})
+                .at("cycles"));
+  EXPECT_EQ(report.at("places").size(), 8u);
+  EXPECT_EQ(report.at("places")[5], nlohmann::json({{"card", 1}, {"group", 5}, {"number", 20}}));
+}
+
+TEST(SeveralCores, ReportSaysWhatTheOtherSplitWouldHaveTaken) {
+  const auto report_of = [](const char* split) {
+    return json_of_cores({"report", "small.onnx", "--cores", "4", "--split", split});
+  };
+  const nlohmann::json rows = report_of("w"), channels = report_of("oc"), best = report_of("auto");
+  for (std::size_t i = 0; i < 4; ++i) {
+    const nlohmann::json& of_rows = rows.at("layers")[i];
+    const nlohmann::json& of_channels = channels.at("layers")[i];
+    ASSERT_EQ(of_rows.at("split"), "rows");
+    ASSERT_EQ(of_channels.at("split"), "channels");
+    EXPECT_EQ(of_rows.at("other"),
+              nlohmann::json({{"split", "channels"}, {"cycles", of_channels.at("cycles")}}));
+    EXPECT_EQ(of_channels.at("other"),
+              nlohmann::json({{"split", "rows"}, {"cycles", of_rows.at("cycles")}}));
+    const nlohmann::json& of_best = best.at("layers")[i];
+    EXPECT_EQ(of_best.at("other"),
+              of_best.at("split") == "rows" ? of_rows.at("other") : of_channels.at("other"));
+  }
+  EXPECT_EQ(best.at("others"), nlohmann::json({{"w", {{"cycles", rows.at("cycles")}}},
+                                               {"oc", {{"cycles", channels.at("cycles")}}}}));
+}
+
+TEST(SeveralCores, ReportPrintsLayersCoresAndWires) {
+  const CommandResult report = tessera({"report", "small.onnx", "--arch", "cloud16", "--cores", "8",
+                                        "--cards", "2", "--split", "w"});
+  EXPECT_EQ(report.status, 0) << report.err;
+  EXPECT_THAT(report.out, HasSubstr("\nlayers: rows 4\n"));
+  EXPECT_THAT(report.out, HasSubstr("\nring 7 to 4 "));
+  EXPECT_THAT(report.out, HasSubstr("\nnetwork from card 0 "));
+  EXPECT_THAT(report.out, HasSubstr(" cycles on 8 cores of 2 cards, split w: "));
+  std::size_t longest = 0;
+  for (std::size_t at = 0; at < report.out.size();) {
+    const std::size_t end = report.out.find('\n', at);
+    longest = std::max(longest, end - at);
+    at = end + 1;
+  }
+  EXPECT_LE(longest, 110u);
+}
+
+int times(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(SeveralCores, ThePageOfARunHasAPictureOfTheCardsAndARowForEachEngineOfEachCore) {
+  for (const std::string verb : {"run", "report"}) {
+    const CommandResult run = tessera({verb, "small.onnx", "--arch", "cloud16", "--cores", "8",
+                                       "--cards", "2", "--split", "w", "--html", "cards.html"});
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_THAT(run.out, HasSubstr("wrote cards.html\n"));
+    const std::string page = read_text("cards.html");
+    EXPECT_EQ(times(page, "<svg "), 1);
+    EXPECT_EQ(times(page, ">memory "), 8);
+    EXPECT_EQ(times(page, "<title>core "), 8);
+    EXPECT_EQ(times(page, "<title>ring "), 8);
+    EXPECT_EQ(times(page, "<title>network, card "), 4);
+    EXPECT_THAT(page, HasSubstr("\"names\":{\"engines\":[\"core 0 neural\",\"core 0 planar\","));
+    EXPECT_THAT(page, HasSubstr("\"core 7 kernel\"]"));
+    EXPECT_THAT(page, HasSubstr("\"movement\":\"edges\""));
+    EXPECT_EQ(times(page, "http"), 0);  // nothing is fetched
+  }
+}
+
+TEST(SeveralCores, EachTeamOfCoresHasAnImageOfItsOwn) {
+  const nlohmann::json run =
+      json_of_cores({"run", "small.onnx", "--cores", "8", "--cores-per-image", "2", "--input",
+                     "random:5", "--check-hazards", "--output", "images"});
+  EXPECT_EQ(run.at("cores_per_image"), 2);
+  EXPECT_EQ(run.at("images"), 4);
+  const double seconds = run.at("cycles").get<double>() / run.at("clock_hertz").get<double>();
+  EXPECT_DOUBLE_EQ(run.at("images_per_second").get<double>(), 4 / seconds);
+  ASSERT_EQ(run.at("outputs").size(), 4u);
+  for (int image = 0; image < 4; ++image) {
+    EXPECT_EQ(run.at("outputs")[static_cast<std::size_t>(image)].at("name"),
+              fmt::format("y@{}", image));
+    json_of_cores({"run", "small.onnx", "--input", fmt::format("x=random:{}", 5 + image),
+                   "--output", "image"});
+    EXPECT_EQ(read_text(fmt::format("images/y_{}.npy", image)), read_text("image/y.npy")) << image;
+  }
+  EXPECT_NE(read_text("images/y_0.npy"), read_text("images/y_1.npy"));
+  const nlohmann::json one = json_of_cores({"run", "small.onnx", "--cores", "2", "--timing-only"});
+  EXPECT_FALSE(one.contains("images"));
+  const CommandResult text = tessera({"run", "small.onnx", "--arch", "cloud16", "--cores", "8",
+                                      "--cores-per-image", "1", "--timing-only"});
+  EXPECT_THAT(text.out, HasSubstr("; 8 images at once, "));
+  const nlohmann::json report =
+      json_of_cores({"report", "small.onnx", "--cores", "8", "--cores-per-image", "2"});
+  EXPECT_EQ(report.at("images"), 4);
+  EXPECT_EQ(report.at("cycles"), run.at("cycles"));
+}
+
+TEST(SeveralCores, TeamsThatLieInTheGroupsInDifferentWaysGiveTheSameBits) {
+  // Six cores of four groups: 2, 2, 1 and 1; the second team has three memories, the first two.
+  json_of_cores({"run", "small.onnx", "--cores", "6", "--cores-per-image", "3", "--check-hazards",
+                 "--output", "teams"});
+  json_of_cores({"run", "small.onnx", "--input", "random:1", "--output", "alone"});
+  EXPECT_EQ(read_text("teams/y_1.npy"), read_text("alone/y.npy"));
+}
+
+TEST(SeveralCores, CompareSeesEveryLayerOfARunOnSeveralCores) {
+  for (const char* const split : {"w", "oc"}) {
+    const CommandResult equal = tessera({"compare", "small.onnx", "--arch", "cloud16", "--cores",
+                                         "8", "--cards", "2", "--split", split, "--b", "ref"});
+    EXPECT_EQ(equal.status, 0) << equal.err;
+    EXPECT_THAT(equal.out, HasSubstr("sim (8 cores) and ref: "));
+    EXPECT_THAT(equal.out, HasSubstr(" compared, 0 mismatches\n"));
+  }
+  const CommandResult one = tessera(
+      {"compare", "small.onnx", "--arch", "cloud16", "--cores", "4", "--a", "sim", "--b", "sim"});
+  EXPECT_THAT(one.out, HasSubstr("sim (4 cores) and sim: "));
+  const CommandResult fault = tessera(
+      {"compare", "small.onnx", "--arch", "cloud16", "--cores", "4", "--plant-fault", "conv"});
+  EXPECT_EQ(fault.status, 1);
+  EXPECT_THAT(fault.err, HasSubstr("first difference: layer 'conv'"));
+}
+
+TEST(SeveralCores, SoftwareDerivedFromThemHasTheBitsOfTheirRun) {
+  for (const char* const split : {"w", "oc"}) {
+    const nlohmann::json derived =
+        json_of_cores({"derive", "small.onnx", "-o", "cores.onnx", "--cores", "6", "--cards", "2",
+                       "--split", split, "--verify", "3", "--golden", "cores_golden"});
+    EXPECT_EQ(derived.at("cores"), 6);
+    EXPECT_EQ(derived.at("mismatches"), 0);
+    EXPECT_EQ(derived.at("values_compared"), 3 * 64);
+    // The software of one core, layer for layer; and its vectors.
+    const nlohmann::json one = json_of_cores(
+        {"derive", "small.onnx", "-o", "core.onnx", "--verify", "3", "--golden", "core_golden"});
+    EXPECT_EQ(derived.at("layers"), one.at("layers"));
+    EXPECT_EQ(derived.at("nodes"), one.at("nodes"));
+    EXPECT_EQ(derived.at("golden_digest"), one.at("golden_digest"));
+    EXPECT_EQ(read_text("cores.onnx"), read_text("core.onnx"));
+  }
+}
+
+TEST(SeveralCores, BenchMeasuresThemBesideOne) {
+  const nlohmann::json bench =
+      json_of_cores({"bench", "small.onnx", "--suite", "devices", "--repeat", "1", "--cores", "4"});
+  ASSERT_EQ(bench.at("devices").size(), 6u);
+  EXPECT_EQ(bench.at("devices")[4].at("name"), "sim, 4 cores");
+  EXPECT_EQ(bench.at("devices")[5].at("name"), "sim, 4 cores timing-only");
+  const nlohmann::json run = json_of_cores({"run", "small.onnx", "--cores", "4"});
+  EXPECT_EQ(bench.at("devices")[4].at("cycles"), run.at("cycles"));
+  EXPECT_EQ(bench.at("devices")[5].at("cycles"), run.at("cycles"));
+  EXPECT_DOUBLE_EQ(
+      bench.at("one_core_per_several_cycles").get<double>(),
+      bench.at("devices")[2].at("cycles").get<double>() / run.at("cycles").get<double>());
+  const nlohmann::json load =
+      json_of_cores({"bench", "small.onnx", "--device", "sim", "--cores", "4", "--tasks", "2"});
+  EXPECT_EQ(load.at("cycles"), run.at("cycles"));
+}
+
+}  // namespace
+}  // namespace tessera::cli
