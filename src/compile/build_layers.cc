@@ -192,7 +192,7 @@ bool normalises_channels(const Node& node) {
 }
 
 Status set_neural(const graph::Graph& graph, const Node& node, const ChipConfig& chip,
-                  WeightRegion& weights, bool swapped, const ShareChoice& shares,
+                  const KernelPlaces& kernels, bool swapped, const ShareChoice& shares,
                   PlannedLayer& layer) {
   layer.kind = LayerKind::kNeural;
   layer.whole_channels = normalises_channels(node);
@@ -210,8 +210,12 @@ Status set_neural(const graph::Graph& graph, const Node& node, const ChipConfig&
     }
   }
   const bool by_channels = find_way(layer, shares) == ShareWay::kChannels;
-  const KernelCut how{.swapped = swapped, .shares = by_channels ? shares.cores : 1};
-  TESSERA_TRY(KernelSlices cut, cut_kernel(graph, node, chip, weights, how));
+  const KernelCut how{.swapped = swapped,
+                      .shares = by_channels ? shares.cores : 1,
+                      .compress = kernels.compress};
+  const auto make = [&] { return cut_kernel(graph, node, chip, how); };
+  TESSERA_TRY(const auto kernel, kernels.store.kernel({layer.node, how}, make));
+  KernelSlices cut = place_kernel(*kernel, kernels.region);
   layer.slices = std::move(cut.slices);
   layer.channel_shares = std::move(cut.shares);
   layer.on_lanes = lanes_are_faster(chip, layer);
@@ -227,7 +231,7 @@ bool is_empty(const graph::Graph& graph, const Node& node) {
 
 Result<PlannedLayer> build_layer(const graph::Graph& graph, std::size_t index,
                                  const ChipConfig& chip, const StoragePlan& storages,
-                                 WeightRegion& weights, const ShareChoice& shares) {
+                                 const KernelPlaces& kernels, const ShareChoice& shares) {
   const Node& node = graph.nodes[index];
   const NodePlan& plan = storages.nodes[index];
   PlannedLayer layer;
@@ -247,7 +251,7 @@ Result<PlannedLayer> build_layer(const graph::Graph& graph, std::size_t index,
   }
   if (is_empty(graph, node)) return layer;  // nothing to compute: a copy layer without copies
   if (node.kind() == NodeKind::kConv || node.kind() == NodeKind::kMatMul) {
-    TESSERA_RETURN_IF_ERROR(set_neural(graph, node, chip, weights, plan.swapped, shares, layer));
+    TESSERA_RETURN_IF_ERROR(set_neural(graph, node, chip, kernels, plan.swapped, shares, layer));
   } else {
     TESSERA_RETURN_IF_ERROR(set_planar(graph, node, chip, layer));
     if (node.kind() == NodeKind::kElementwise) {
@@ -261,11 +265,11 @@ Result<PlannedLayer> build_layer(const graph::Graph& graph, std::size_t index,
 }  // namespace
 
 Result<Layers> build_layers(const graph::Graph& graph, const ChipConfig& chip,
-                            const StoragePlan& plan, WeightRegion& weights,
+                            const StoragePlan& plan, const KernelPlaces& kernels,
                             const ShareChoice& shares) {
   Layers layers;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    TESSERA_TRY(PlannedLayer layer, build_layer(graph, i, chip, plan, weights, shares));
+    TESSERA_TRY(PlannedLayer layer, build_layer(graph, i, chip, plan, kernels, shares));
     layers.push_back(std::move(layer));
   }
   if (!plan.output_copies.empty()) {

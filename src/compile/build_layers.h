@@ -6,6 +6,7 @@
 
 #include "arch/chip_config.h"
 #include "base/result.h"
+#include "compile/kernel_store.h"
 #include "compile/layer.h"
 #include "compile/share_choice.h"
 #include "compile/storage.h"
@@ -14,9 +15,16 @@
 
 namespace tessera::compile {
 
-// One layer a node, in the graph's order. Kernel images go to `weights`, in slices for these shares.
+// Where kernel images come from, and where they go.
+struct KernelPlaces {
+  KernelStore& store;
+  WeightRegion& region;
+  bool compress = true;
+};
+
+// One layer a node, in the graph's order. Kernels are in slices for these shares.
 Result<Layers> build_layers(const graph::Graph& graph, const ChipConfig& chip,
-                            const StoragePlan& plan, WeightRegion& weights,
+                            const StoragePlan& plan, const KernelPlaces& kernels,
                             const ShareChoice& shares = {});
 
 }  // namespace tessera::compile

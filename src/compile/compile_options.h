@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 namespace tessera::compile {
+
+class KernelStore;  // compile/kernel_store.h
 
 // How a tensor is turned to another layout (transposition.h).
 enum class TranspositionWay : std::uint8_t { kArray, kPlanar, kDma };
@@ -26,6 +29,12 @@ struct CompileOptions {
   bool compress_weights = true;
   // Bytes of a partition that the network may use where several share a core; 0 = all there are.
   std::int64_t state_buffer_bytes = 0, kernel_memory_bytes = 0;
+  // Pixels of a step at the least; 0: a bank of partial sums. Steps of fewer pixels begin sooner with what
+  // other cores send, and pass on sooner what others wait for.
+  std::int64_t step_pixels = 0;
+  // Kernels that compilations of the same graph for the same chip, otherwise with the same options, have
+  // in common; null: it has them to itself.
+  std::shared_ptr<KernelStore> kernels = nullptr;
 };
 
 }  // namespace tessera::compile

@@ -138,7 +138,9 @@ class Emitter {
   // Bands for `view`: about kStepsWanted of them, none below a bank's worth of pixels, and within
   // the tile budget.
   Bands bands_of(const StorageView& view) const {
-    const std::int64_t pixels = inputs_.chip.neural.psum_bank_columns;
+    const std::int64_t pixels = inputs_.options.step_pixels != 0
+                                    ? inputs_.options.step_pixels
+                                    : inputs_.chip.neural.psum_bank_columns;
     const std::int64_t wanted =
         std::max(pixels / view.columns(), ceil_div(view.rows() * view.images(), kStepsWanted));
     const std::int64_t rows = std::clamp<std::int64_t>(wanted, 1, rows_of_step_max(view));

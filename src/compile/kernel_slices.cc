@@ -233,21 +233,20 @@ KernelSlice make_slice(const Whole& whole, const Cut& cut, std::vector<std::byte
   return slice;
 }
 
-// Puts a slice's image where it takes the fewest bytes of DRAM: as it is, or compressed.
-void store_slice(const ChipConfig& chip, std::vector<std::byte> image, bool has_kernel,
-                 KernelSlice& slice, WeightRegion& weights) {
-  if (has_kernel && weights.compress_kernels()) {
+// A slice's image as it takes the fewest bytes of DRAM: as it is, or compressed.
+std::vector<std::byte> stored_image(const ChipConfig& chip, std::vector<std::byte> image,
+                                    bool compress, KernelSlice& slice) {
+  if (compress && !image.empty()) {
     const KernelImageShape& shape = slice.product.image;
     const KernelRows rows{image.data(), slice.bytes_per_partition, shape.rows,
                           slice.bytes_per_partition};
     const KernelStream form = best_kernel_form(chip, rows, shape);
     if (form.compressed()) {
       slice.stream = form;
-      slice.weights_offset = weights.add(compress_kernel(form, rows));
-      return;
+      return compress_kernel(form, rows);
     }
   }
-  slice.weights_offset = weights.add(image);
+  return image;
 }
 
 // Bytes a partition of the vectors behind `outputs` output channels' image.
@@ -435,8 +434,8 @@ Result<std::vector<Cut>> cuts_of_part(Whole& whole, Cut part, const Node& node,
 
 }  // namespace
 
-Result<KernelSlices> cut_kernel(const graph::Graph& graph, const Node& node, const ChipConfig& chip,
-                                WeightRegion& weights, const KernelCut& how) {
+Result<CutKernel> cut_kernel(const graph::Graph& graph, const Node& node, const ChipConfig& chip,
+                             const KernelCut& how) {
   Whole whole = node.kind() == NodeKind::kConv ? whole_conv(graph, node)
                 : how.swapped                  ? swapped_matmul(graph, node)
                                                : whole_matmul(graph, node);
@@ -448,18 +447,29 @@ Result<KernelSlices> cut_kernel(const graph::Graph& graph, const Node& node, con
     whole.product.bias_format = whole.bias->format;
   }
   shape.rows = chip.neural.rows;
-  KernelSlices result;
+  CutKernel result;
   for (const Cut& part : share_parts(shape, how.shares)) {
     TESSERA_TRY(const std::vector<Cut> cuts,
                 cuts_of_part(whole, part, node, chip, pixels_of(graph, node)));
     const std::int64_t first = part.group_first * shape.output_channels + part.output_first;
-    result.shares.push_back({first, first + part.groups * part.outputs});
+    result.cut.shares.push_back({first, first + part.groups * part.outputs});
     for (const Cut& cut : cuts) {
       std::vector<std::byte> image;
       KernelSlice slice = make_slice(whole, cut, image);
-      if (!image.empty()) store_slice(chip, std::move(image), !whole.dynamic, slice, weights);
-      result.slices.push_back(slice);
+      const bool compress = how.compress && !whole.dynamic;
+      image = stored_image(chip, std::move(image), compress, slice);
+      result.images.push_back(image.empty() ? WeightBytes() : WeightBytes(std::move(image)));
+      result.cut.slices.push_back(slice);
     }
+  }
+  return result;
+}
+
+KernelSlices place_kernel(const CutKernel& kernel, WeightRegion& weights) {
+  KernelSlices result = kernel.cut;
+  for (std::size_t i = 0; i < result.slices.size(); ++i) {
+    const WeightBytes& image = kernel.images[i];
+    if (!image.bytes().empty()) result.slices[i].weights_offset = weights.add(image);
   }
   return result;
 }

@@ -14,10 +14,17 @@ namespace tessera::compile {
 struct KernelCut {
   bool swapped = false;     // of a product: b is the moving operand and a the stationary one
   std::int64_t shares = 1;  // of output channels, at most; no slice belongs to two
+  bool compress = true;     // store images compressed where that saves bytes
+  friend auto operator<=>(const KernelCut&, const KernelCut&) = default;
 };
 struct KernelSlices {
   std::vector<KernelSlice> slices;
   std::vector<RowRange> shares;  // the output channels [first, last) of each share
+};
+// Slices that have no place in a weight region yet.
+struct CutKernel {
+  KernelSlices cut;
+  std::vector<WeightBytes> images;  // of each slice; no bytes: none
 };
 
 // A convolution or matrix product. Slices take whole output-channel blocks of the array, and at
@@ -25,8 +32,10 @@ struct KernelSlices {
 // is larger, slices get narrower: halves of a block or equal parts of all output channels, whichever
 // keep the array for the shorter time. Dynamic products have one slice a share with the vectors
 // only. A normalisation over output channels allows one share.
-Result<KernelSlices> cut_kernel(const graph::Graph& graph, const graph::Node& node,
-                                const ChipConfig& chip, WeightRegion& weights,
-                                const KernelCut& how = {});
+Result<CutKernel> cut_kernel(const graph::Graph& graph, const graph::Node& node,
+                             const ChipConfig& chip, const KernelCut& how = {});
+
+// The slices with their images in `weights`.
+KernelSlices place_kernel(const CutKernel& kernel, WeightRegion& weights);
 
 }  // namespace tessera::compile

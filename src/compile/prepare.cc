@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "compile/build_layers.h"
+#include "compile/kernel_store.h"
 #include "compile/layout_choice.h"
 #include "compile/surface_conventions.h"
 #include "compile/transposition_pass.h"
@@ -20,7 +21,7 @@ using isa::BaseIndex;
 using isa::DramAddress;
 using isa::TensorSlot;
 
-void assign_addresses(const Graph& graph, Prepared& prepared) {
+void assign_addresses(const Graph& graph, KernelStore& kernels, Prepared& prepared) {
   const auto next = [](std::int64_t& end, std::int64_t bytes) {
     const std::int64_t offset = end;
     end = round_up(end + bytes, kAlignmentBytes);
@@ -30,7 +31,7 @@ void assign_addresses(const Graph& graph, Prepared& prepared) {
     std::int64_t offset = 0;
     switch (storage.base) {
       case BaseIndex::kWeights:
-        offset = prepared.weights.add(graph.tensor(storage.owner).constant->bytes);
+        offset = prepared.weights.add(kernels.constant(graph.tensor(storage.owner).constant));
         break;
       case BaseIndex::kWorkspace:
         break;  // the plan's
@@ -64,17 +65,19 @@ TensorSlot slot(const Graph& graph, const StoragePlan& storages, const Addresses
 Result<Prepared> prepare(const Graph& graph, const ChipConfig& chip, const CompileOptions& options,
                          const ShareChoice& shares) {
   Prepared prepared;
-  prepared.weights = WeightRegion(options.compress_weights);
+  const std::shared_ptr<KernelStore> kernels =
+      options.kernels != nullptr ? options.kernels : std::make_shared<KernelStore>();
   TESSERA_TRY(prepared.storages, plan_storages(graph, chip));
   if (options.choose_views) {
     const ViewChoices choices = choose_views(graph, chip, prepared.storages);
     TESSERA_TRY(prepared.storages, plan_storages(graph, chip, choices));
   }
   TESSERA_TRY(prepared.layers,
-              build_layers(graph, chip, prepared.storages, prepared.weights, shares));
+              build_layers(graph, chip, prepared.storages,
+                           {*kernels, prepared.weights, options.compress_weights}, shares));
   prepared.transpositions =
       add_transpositions(graph, chip, options, prepared.storages, prepared.layers);
-  assign_addresses(graph, prepared);
+  assign_addresses(graph, *kernels, prepared);
   return prepared;
 }
 

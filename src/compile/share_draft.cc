@@ -31,6 +31,7 @@ Result<ShareSetting> share_setting(const ChipConfig& chip, const CompileOptions&
   ShareSetting setting{{}, options, choice};
   setting.options.resident = setting.options.cascades = false;  // what stays is chosen by core
   setting.choice.hand_over = choice.hand_over && options.resident;
+  if (const char* e = getenv("STEP_PIXELS"); e && choice.cores > 1) setting.options.step_pixels = atoi(e);
   TESSERA_TRY(setting.chip, bounded_chip(chip, setting.options));
   return setting;
 }

@@ -1,10 +1,15 @@
 #include "compile/share_memories.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <map>
 #include <optional>
 #include <set>
 
 #include "base/check.h"
+#include "base/quantity.h"
+#include "compile/surface_conventions.h"
 #include "isa/accesses.h"
 
 namespace tessera::compile {
@@ -17,34 +22,63 @@ using isa::TransferTask;
 
 constexpr std::uint8_t kNowhere = isa::TaskMemories::kOwn;  // what no core writes all memories have
 
-// The memory of each byte of a region.
+// The memories that have parts of something, a bit each.
+using MemorySet = std::uint16_t;
+static_assert(isa::kCardMemoriesMax <= 16);
+constexpr std::array<MemorySet, 256> kSetOf = [] {
+  std::array<MemorySet, 256> sets{};  // kNowhere: none
+  for (std::size_t memory = 0; memory < 16; ++memory) {
+    sets[memory] = static_cast<MemorySet>(1U << memory);
+  }
+  return sets;
+}();
+bool is_one(MemorySet set) { return std::popcount(set) <= 1; }
+std::uint8_t the_one(MemorySet set) {
+  return set == 0 ? kNowhere : static_cast<std::uint8_t>(std::countr_zero(set));
+}
+
+// The memory of each byte of a region, and the memories of each granule, which are looked at first.
 class ByteMap {
  public:
   // False if one of them lies in another memory already.
   bool write(std::int64_t first, std::int64_t last, std::uint8_t memory) {
     if (last > std::ssize(memories_)) {
-      memories_.resize(static_cast<std::size_t>(last), kNowhere);
+      granules_.resize(static_cast<std::size_t>(ceil_div(last, kGranule)), 0);
+      memories_.resize(granules_.size() * kGranule, kNowhere);
     }
     const auto begin = memories_.begin() + first, end = memories_.begin() + last;
     const bool free = std::all_of(
         begin, end, [memory](std::uint8_t at) { return at == kNowhere || at == memory; });
     std::fill(begin, end, memory);
+    for (std::int64_t i = first / kGranule; i * kGranule < last; ++i) {
+      granules_[static_cast<std::size_t>(i)] |= kSetOf[memory];
+    }
     return free;
   }
-  std::uint8_t at(std::int64_t byte) const {
-    return byte < std::ssize(memories_) ? memories_[static_cast<std::size_t>(byte)] : kNowhere;
+  // The memories of bytes [first, last). None of them may be written yet where it is one, by bytes
+  // beside them.
+  MemorySet of(std::int64_t first, std::int64_t last) const {
+    last = std::min(last, std::ssize(memories_));
+    MemorySet all = 0;
+    for (std::int64_t i = first / kGranule; i * kGranule < last; ++i) {
+      all |= granules_[static_cast<std::size_t>(i)];
+    }
+    if (is_one(all)) return all;
+    all = 0;
+    for (std::int64_t i = first; i < last; ++i) all |= kSetOf[memories_[static_cast<std::size_t>(i)]];
+    return all;
   }
-  void clear() { std::fill(memories_.begin(), memories_.end(), kNowhere); }
+  void clear() {
+    std::ranges::fill(memories_, kNowhere);
+    std::ranges::fill(granules_, 0);
+  }
 
  private:
+  static constexpr std::int64_t kGranule = 64;  // storages begin at multiples of it
+  static_assert(kAlignmentBytes % kGranule == 0);
   std::vector<std::uint8_t> memories_;
+  std::vector<MemorySet> granules_;
 };
-
-// One of two that hold parts of the same bytes; nothing if they differ.
-std::optional<std::uint8_t> together(std::uint8_t a, std::uint8_t b) {
-  if (a == kNowhere || a == b) return b;
-  return b == kNowhere ? std::optional(a) : std::nullopt;
-}
 
 // Consecutive indices that lie in one memory.
 struct MemoryRun {
@@ -52,18 +86,19 @@ struct MemoryRun {
   std::uint8_t memory = kNowhere;
 };
 // Empty if an index lies in several.
-std::vector<MemoryRun> runs_of(const std::vector<std::optional<std::uint8_t>>& memories) {
+std::vector<MemoryRun> runs_of(const std::vector<MemorySet>& memories) {
   std::vector<MemoryRun> runs;
+  MemorySet of_run = 0;
   for (std::size_t i = 0; i < memories.size(); ++i) {
-    if (!memories[i]) return {};
+    if (!is_one(memories[i])) return {};
     const auto at = static_cast<std::int64_t>(i);
-    const auto same = runs.empty() ? std::nullopt : together(runs.back().memory, *memories[i]);
-    if (same) {
-      runs.back().last = at + 1;
-      runs.back().memory = *same;
-    } else {
-      runs.push_back({at, at + 1, *memories[i]});
+    if (runs.empty() || !is_one(of_run | memories[i])) {
+      runs.push_back({at, at + 1, kNowhere});
+      of_run = 0;
     }
+    of_run |= memories[i];
+    runs.back().last = at + 1;
+    runs.back().memory = the_one(of_run);
   }
   return runs;
 }
@@ -128,6 +163,7 @@ class MemoryPlacer {
 
   void place_writes() {
     for (ByteMap& map : bytes_) map.clear();
+    grids_.clear();
     for (std::size_t core = 0; core < cores_.size(); ++core) {
       for (const TaskDescriptor& task : cores_[core].tasks) {
         const isa::DramAddress* to = destination_of(task);
@@ -165,60 +201,81 @@ class MemoryPlacer {
 
   // The memory that has all that a copy reads.
   std::optional<std::uint8_t> source_of(const TaskDescriptor& task) {
-    std::optional<std::uint8_t> memory = kNowhere;
-    for (std::int64_t step = 0; step < task.steps() && memory; ++step) {
+    MemorySet all = 0;
+    for (std::int64_t step = 0; step < task.steps() && is_one(all); ++step) {
       accesses_.clear();
       step_dram_accesses(task, step, isa::kRunsMaxOfCores, accesses_);
       for (const isa::Access& access : accesses_) {
-        if (access.write) continue;
-        for (std::int64_t byte = access.first; byte < access.last && memory; ++byte) {
-          memory = together(*memory, bytes_[access.base].at(byte));
-        }
-        if (!memory) break;
+        if (!access.write) all |= bytes_[access.base].of(access.first, access.last);
       }
     }
-    return memory;
+    return is_one(all) ? std::optional(the_one(all)) : std::nullopt;
   }
 
-  // Of an image of a load, by channel and row: which memory has it.
+  // Of an image of a load, by channel and row: which memories have it.
   struct Grid {
-    std::vector<std::optional<std::uint8_t>> channels, rows;
-    std::optional<std::uint8_t> all = kNowhere;
+    std::vector<MemorySet> channels, rows;
+    MemorySet all = 0;
   };
-  Grid grid_of(const TaskDescriptor& task, std::int64_t image) const {
+  // Cores that read the same have it made once.
+  const Grid& grid_of(const TaskDescriptor& task, std::int64_t image) {
+    const auto& transfer = std::get<TransferTask>(task.config);
+    const auto& strides = transfer.dram.strides;
+    const GridKey key = {static_cast<std::int64_t>(transfer.dram.address.base),
+                         static_cast<std::int64_t>(transfer.dram.address.offset) + image * strides[0],
+                         strides[1],
+                         strides[2],
+                         strides[3],
+                         transfer.channel_count,
+                         task.bands.rows,
+                         transfer.buffer.columns,
+                         format_bytes(transfer.buffer.format)};
+    const auto found = grids_.find(key);
+    return found != grids_.end() ? found->second
+                                 : grids_.emplace(key, make_grid(task, image)).first->second;
+  }
+  Grid make_grid(const TaskDescriptor& task, std::int64_t image) const {
     const auto& transfer = std::get<TransferTask>(task.config);
     const auto& strides = transfer.dram.strides;
     const ByteMap& bytes = bytes_[transfer.dram.address.base];
     const auto first = static_cast<std::int64_t>(transfer.dram.address.offset) + image * strides[0];
-    const std::int64_t to_last = (std::int64_t{transfer.buffer.columns} - 1) * strides[3];
-    Grid grid;
-    grid.channels.assign(transfer.channel_count, kNowhere);
-    grid.rows.assign(task.bands.rows, kNowhere);
-    const auto add = [](std::optional<std::uint8_t>& to, std::optional<std::uint8_t> memory) {
-      to = to && memory ? together(*to, *memory) : std::nullopt;
-    };
-    for (std::size_t channel = 0; channel < grid.channels.size(); ++channel) {
-      for (std::size_t row = 0; row < grid.rows.size(); ++row) {
-        const std::int64_t at = first + static_cast<std::int64_t>(channel) * strides[1] +
-                                static_cast<std::int64_t>(row) * strides[2];
-        const auto memory = together(bytes.at(at), bytes.at(at + to_last));
-        add(grid.channels[channel], memory);
-        add(grid.rows[row], memory);
-        add(grid.all, memory);
+    const std::int64_t element = format_bytes(transfer.buffer.format);
+    const std::int64_t columns = transfer.buffer.columns;
+    const bool one_run = strides[3] == element;
+    const auto row_at = [&](std::int64_t at) {
+      if (one_run) return bytes.of(at, at + columns * element);
+      MemorySet all = 0;
+      for (std::int64_t column = 0; column < columns; ++column, at += strides[3]) {
+        all |= bytes.of(at, at + element);
       }
+      return all;
+    };
+    Grid grid;
+    grid.channels.assign(transfer.channel_count, 0);
+    grid.rows.assign(task.bands.rows, 0);
+    for (std::size_t channel = 0; channel < grid.channels.size(); ++channel) {
+      std::int64_t at = first + static_cast<std::int64_t>(channel) * strides[1];
+      MemorySet of_channel = 0;
+      for (MemorySet& of_row : grid.rows) {
+        const MemorySet here = row_at(at);
+        of_row |= here;
+        of_channel |= here;
+        at += strides[2];
+      }
+      grid.channels[channel] = of_channel;
+      grid.all |= of_channel;
     }
     return grid;
   }
 
   // The load as loads from one memory each; empty if it cannot be cut so.
-  std::vector<TaskDescriptor> parts_of(const TaskDescriptor& task) const {
+  std::vector<TaskDescriptor> parts_of(const TaskDescriptor& task) {
     if (task.bands.images == 1) return parts_of_image(task);
-    std::optional<std::uint8_t> all = kNowhere;
-    for (std::int64_t image = 0; image < task.bands.images && all; ++image) {
-      const Grid grid = grid_of(task, image);
-      all = grid.all ? together(*all, *grid.all) : std::nullopt;
+    MemorySet all = 0;
+    for (std::int64_t image = 0; image < task.bands.images && is_one(all); ++image) {
+      all |= grid_of(task, image).all;
     }
-    if (all) return {from(task, *all)};
+    if (is_one(all)) return {from(task, the_one(all))};
     if (!may_cut(task)) return {};
     std::vector<TaskDescriptor> parts;
     for (std::int64_t image = 0; image < task.bands.images; ++image) {
@@ -229,9 +286,9 @@ class MemoryPlacer {
     return parts;
   }
 
-  std::vector<TaskDescriptor> parts_of_image(const TaskDescriptor& task) const {
-    const Grid grid = grid_of(task, 0);
-    if (grid.all) return {from(task, *grid.all)};
+  std::vector<TaskDescriptor> parts_of_image(const TaskDescriptor& task) {
+    const Grid& grid = grid_of(task, 0);
+    if (is_one(grid.all)) return {from(task, the_one(grid.all))};
     std::vector<TaskDescriptor> parts;
     if (may_cut(task)) {
       for (const MemoryRun& run : runs_of(grid.rows)) parts.push_back(rows_of(task, run));
@@ -329,6 +386,9 @@ class MemoryPlacer {
   int memories_ = 1;
   std::set<StorageIndex> whole_;  // those that lie in one memory
   isa::ByBase<ByteMap> bytes_;
+  // Base, first byte, strides, channels, rows, columns, bytes of an element.
+  using GridKey = std::array<std::int64_t, 9>;
+  std::map<GridKey, Grid> grids_;
   std::vector<isa::Access> accesses_;
 };
 

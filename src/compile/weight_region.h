@@ -4,25 +4,46 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace tessera::compile {
 
-class WeightRegion {
+// Bytes that never change, with a hash that is taken once. Copies are cheap and hold the same bytes.
+class WeightBytes {
  public:
-  explicit WeightRegion(bool compress_kernels = true) : compress_kernels_(compress_kernels) {}
-  // Whether kernels may be stored compressed.
-  bool compress_kernels() const { return compress_kernels_; }
-  // Where these bytes lie; equal bytes are kept once.
-  std::int64_t add(std::span<const std::byte> bytes);
-  std::vector<std::byte> take() { return std::move(bytes_); }
-  std::int64_t size() const { return static_cast<std::int64_t>(bytes_.size()); }
+  WeightBytes() = default;
+  explicit WeightBytes(std::vector<std::byte> bytes);
+  // Of somebody whom `owner` keeps.
+  WeightBytes(std::shared_ptr<const void> owner, std::span<const std::byte> bytes);
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+  std::size_t hash() const { return hash_; }
 
  private:
-  bool compress_kernels_;
-  std::vector<std::byte> bytes_;
-  std::multimap<std::size_t, std::pair<std::int64_t, std::size_t>> known_;  // hash to offset, size
+  std::shared_ptr<const void> owner_;
+  std::span<const std::byte> bytes_;
+  std::size_t hash_ = 0;
+};
+
+class WeightRegion {
+ public:
+  // Where these bytes lie; equal bytes are kept once.
+  std::int64_t add(WeightBytes bytes);
+  // All of it, with zeros between what is aligned.
+  std::vector<std::byte> take() const;
+  std::int64_t size() const { return size_; }
+
+ private:
+  struct Part {
+    std::int64_t offset = 0;
+    WeightBytes bytes;
+  };
+  std::int64_t size_ = 0;
+  std::vector<Part> parts_;                      // by offset
+  std::multimap<std::size_t, std::size_t> known_;  // hash to part
 };
 
 }  // namespace tessera::compile

@@ -8,6 +8,7 @@
 #include "isa/access_map.h"
 #include "isa/accesses.h"
 #include "isa/engine_groups.h"
+#include "isa/step_clocks.h"
 
 namespace tessera::isa {
 namespace {

@@ -12,6 +12,7 @@
 #include "isa/accesses.h"
 #include "isa/descriptor_check.h"
 #include "isa/engine_groups.h"
+#include "isa/step_clocks.h"
 #include "isa/load_shares.h"
 #include "isa/psum.h"
 #include "isa/step_order.h"
@@ -23,6 +24,8 @@ namespace {
 constexpr TaskId kHostTask = kNoTask - 1;
 // Most accesses that are followed; far more than any network has, few enough to end.
 constexpr std::int64_t kAccessesMax = std::int64_t{1} << 28;
+// Of the steps' clocks (isa/step_clocks.h): memory for foreign programs.
+constexpr std::int64_t kClockNumbersMax = kStepsMax * kCommonEngineKindCount;
 
 const char* memory_name(const Access& access) {
   switch (access.memory) {
@@ -180,17 +183,17 @@ class Verifier {
 
   Status number_steps() {
     clocks_.emplace(program_.tasks, cores_.core);
-    // One for each step and group of engines.
-    constexpr std::int64_t kEntriesMax = kStepsMax * kCommonEngineKindCount;
-    if (clocks_->entries() > kEntriesMax) {
-      return invalid(
-          fmt::format("{} steps in all tasks and {} sets of engines to be followed, a "
-                      "product of {}; allowed are {}",
-                      clocks_->entries() / static_cast<std::int64_t>(clocks_->groups().size()),
-                      clocks_->groups().size(), clocks_->entries(), kEntriesMax));
-    }
+    if (clocks_->entries() > kClockNumbersMax) return too_many_clocks();
     clocks_->allocate();
     return {};
+  }
+
+  Error too_many_clocks() const {
+    return invalid(fmt::format(
+        "{} steps in all tasks and {} sets of engines to be followed: what they know of each other takes "
+        "{} and {} numbers, allowed are {} of each",
+        clocks_->steps(), clocks_->groups().size(), clocks_->entries(), clocks_->chunk_numbers(),
+        kClockNumbersMax));
   }
 
   void host_writes(const TensorSlot& slot) {
@@ -254,6 +257,7 @@ class Verifier {
       if (needed > 0) clocks_->learn({dependency.task, needed - 1}, clock_);
     }
     clocks_->keep({id, at}, clock_);
+    if (clocks_->chunk_numbers() > kClockNumbersMax) return too_many_clocks();
     accesses_.clear();
     step_accesses(task, chip_, at, accesses_, cores_.core.empty() ? kRunsMax : kRunsMaxOfCores);
     access_count_ += static_cast<std::int64_t>(accesses_.size());

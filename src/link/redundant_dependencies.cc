@@ -8,6 +8,7 @@
 
 #include "isa/descriptor_check.h"
 #include "isa/engine_groups.h"
+#include "isa/step_clocks.h"
 
 namespace tessera::link {
 namespace {
@@ -48,9 +49,9 @@ class Reducer {
       total += task.steps();
     }
     clocks_.emplace(tasks_);
-    // One for each step and group of engines.
+    // Each step may learn of all groups.
     constexpr std::int64_t kEntriesMax = isa::kStepsMax * isa::kCommonEngineKindCount;
-    if (clocks_->entries() > kEntriesMax) {
+    if (total * static_cast<std::int64_t>(clocks_->groups().size()) > kEntriesMax) {
       return Error{ErrorCode::kInvalidModel,
                    fmt::format("package: {} steps in all tasks and {} sets of engines to be "
                                "followed; allowed is a product of {}",

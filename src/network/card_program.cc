@@ -57,11 +57,12 @@ Result<compile::SharedProgram> compile_team(const NetworkState& network, int cor
   choice.share_loads = features.merge != 0;
   choice.meet_after_layers = features.instruction_sync == 0;
   choice.load_before_arithmetic = features.loads_beside_arithmetic == 0;
+  const compile::CompileOptions options{.kernels = network.kernels};
   if (split == CoreSplit::kAuto && cores > 1) {
-    TESSERA_TRY(choice,
-                compile::choose_splits(network.package.graph, network.chip, {}, choice, cards));
+    TESSERA_TRY(choice, compile::choose_splits(network.package.graph, network.chip, options, choice,
+                                               cards));
   }
-  return compile::compile_shares(network.package.graph, network.chip, {}, choice);
+  return compile::compile_shares(network.package.graph, network.chip, options, choice);
 }
 
 }  // namespace

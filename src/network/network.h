@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arch/chip_config.h"
+#include "compile/kernel_store.h"
 #include "graph/build_options.h"
 #include "graph/edge_conversion.h"
 #include "graph/graph.h"
@@ -28,6 +29,8 @@ struct NetworkState {
   std::vector<TensorDescription> device_inputs, device_outputs;
   std::vector<graph::EdgeConversion> input_layouts, output_layouts;
   Placement placement;
+  // Of a package: what its programs for several cores have in common.
+  std::shared_ptr<compile::KernelStore> kernels = std::make_shared<compile::KernelStore>();
 
   const graph::Graph& graph() const { return *package.graph; }  // of a package
 };

@@ -168,6 +168,22 @@ TEST(Cores, GraphsOfAllNodesGiveTheReferenceBits) {
   }
 }
 
+// Several cores copy parts of a row, which then lies in several memories between its ends.
+TEST(Cores, RowsInSeveralMemoriesGiveTheReferenceBits) {
+  for (std::uint64_t seed = 2350; seed < 2354; ++seed) {
+    compile::testing::GraphBuilder builder(seed);
+    const auto rows = static_cast<std::int64_t>(1 + 2 * (seed % 2));
+    auto x = builder.input({1, 6, rows, 61});
+    x = builder.conv(x, {.output_channels = 12, .kernel = 1});
+    const auto first = builder.slice(x, 3, 1, 20), last = builder.slice(x, 3, 40, 20);
+    x = builder.concat({first, x, last}, 3);
+    x = builder.conv(x, {.output_channels = 10, .kernel = 1});
+    x = builder.reshape(x, {1, rows * 10, 1, 101});
+    builder.output(builder.conv(x, {.output_channels = 8, .kernel = 1}));
+    check_graph(builder.take(), card_of_64("cloud16"), seed);
+  }
+}
+
 TEST(Cores, TheChosenSplitsGiveTheReferenceBits) {
   int of_rows = 0, of_channels = 0;
   for (std::uint64_t seed = 2330; seed < 2336; ++seed) {

@@ -34,12 +34,12 @@ const char* memory_text(const isa::Access& access) {
 // Writer of what was there before the run.
 constexpr isa::TaskId kEarlierTask = isa::kNoTask - 1;
 
-void raise(isa::StepClock& clock, const isa::StepClock& other) {
+void raise(std::vector<std::int64_t>& clock, const std::vector<std::int64_t>& other) {
   if (clock.size() < other.size()) clock.resize(other.size(), 0);
   for (std::size_t i = 0; i < other.size(); ++i) clock[i] = std::max(clock[i], other[i]);
 }
 
-std::int64_t entry(const isa::StepClock& clock, isa::GroupIndex group) {
+std::int64_t entry(const std::vector<std::int64_t>& clock, isa::GroupIndex group) {
   return group < clock.size() ? clock[group] : 0;
 }
 

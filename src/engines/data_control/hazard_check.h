@@ -59,7 +59,7 @@ class HazardCheck {
  private:
   // Steps of each group of engines, the step's own included, known to be finished when a step
   // begins, counted in the group's order. Groups that came later are not in it: 0.
-  using Clock = isa::StepClock;
+  using Clock = std::vector<std::int64_t>;
   struct TaskRecord {
     const isa::TaskDescriptor* descriptor = nullptr;
     const RunNetwork* network = nullptr;

@@ -1,0 +1,80 @@
+// How long linking takes for the cores that a tenant holds: for one core from the package's frames, for
+// several from the package's graph and kernels. The package is in memory, and kernels were laid out before,
+// as they are when a tenant's cores change.
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <string>
+
+#include "arch/architecture_file.h"
+#include "arch/card_placement.h"
+#include "base/check.h"
+#include "compile/split_choice.h"
+#include "isa/verify.h"
+#include "link/link.h"
+#include "network/card_program.h"
+#include "network/network.h"
+#include "tools/workloads/zoo_graph.h"
+
+namespace tessera {
+namespace {
+
+Network network_of(const std::string& name) {
+  const ChipConfig chip = *load_chip_config("cloud16");
+  const auto graph = tools::zoo_graph(name, chip, {});
+  TESSERA_CHECK(graph.ok(), "{}", graph.error().to_string());
+  auto network = network::network_from_graph(*graph, chip, {});
+  TESSERA_CHECK(network.ok(), "{}", network.error().to_string());
+  return std::move(*network);
+}
+
+void link_one_core(benchmark::State& state, const std::string& name) {
+  const Network network = network_of(name);
+  for (auto _ : state) {
+    const auto program = link::link(network.state().package, network.state().chip);
+    TESSERA_CHECK(program.ok(), "{}", program.error().to_string());
+    benchmark::DoNotOptimize(program->stream.data());
+  }
+}
+
+void link_cores(benchmark::State& state, const std::string& name) {
+  const Network network = network_of(name);
+  const auto cores = static_cast<int>(state.range(0));
+  const CardPlacement placement = *spread_cores(network.state().chip, 1, cores);
+  for (auto _ : state) {
+    const auto program =
+        network::program_for_cores(network.state(), placement, CoreSplit::kAuto);
+    TESSERA_CHECK(program.ok(), "{}", program.error().to_string());
+    benchmark::DoNotOptimize(program->card.cores.data());
+  }
+}
+
+// Of link_cores() the proof alone.
+void verify_cores(benchmark::State& state, const std::string& name) {
+  const Network network = network_of(name);
+  const auto cores = static_cast<int>(state.range(0));
+  const CardPlacement placement = *spread_cores(network.state().chip, 1, cores);
+  const auto program = network::program_for_cores(network.state(), placement, CoreSplit::kAuto);
+  TESSERA_CHECK(program.ok(), "{}", program.error().to_string());
+  for (auto _ : state) {
+    const Status proved = isa::verify_card_program(program->card, network.state().chip);
+    TESSERA_CHECK(proved.ok(), "{}", proved.error().to_string());
+  }
+}
+
+BENCHMARK_CAPTURE(link_one_core, resnet50, "resnet50")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(link_cores, mobilenet_v1, "mobilenet_v1")
+    ->Arg(4)
+    ->Arg(16)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(link_cores, resnet50, "resnet50")
+    ->Arg(4)
+    ->Arg(16)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(verify_cores, resnet50, "resnet50")
+    ->Arg(4)
+    ->Arg(16)
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace tessera
