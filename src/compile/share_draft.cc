@@ -1,5 +1,6 @@
 #include "compile/share_draft.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "compile/dram_order.h"
@@ -31,8 +32,12 @@ Result<ShareSetting> share_setting(const ChipConfig& chip, const CompileOptions&
   ShareSetting setting{{}, options, choice};
   setting.options.resident = setting.options.cascades = false;  // what stays is chosen by core
   setting.choice.hand_over = choice.hand_over && options.resident;
-  if (const char* e = getenv("STEP_PIXELS"); e && choice.cores > 1) setting.options.step_pixels = atoi(e);
   TESSERA_TRY(setting.chip, bounded_chip(chip, setting.options));
+  if (choice.cores > 1) {
+    // Passes as long as a kernel's tile takes to load, with some to spare for what does not divide evenly.
+    const std::int64_t pixels = 3 * std::int64_t{chip.neural.rows};
+    setting.options.step_pixels = std::min<std::int64_t>(chip.neural.psum_bank_columns, pixels);
+  }
   return setting;
 }
 

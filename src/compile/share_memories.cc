@@ -294,8 +294,27 @@ class MemoryPlacer {
       for (const MemoryRun& run : runs_of(grid.rows)) parts.push_back(rows_of(task, run));
     }
     if (!parts.empty()) return parts;
-    for (const MemoryRun& run : runs_of(grid.channels)) parts.push_back(channels_of(task, run));
+    const std::vector<MemoryRun> runs = runs_of(grid.channels);
+    // Band after band, so that nobody waits for the last rows of one memory to have the first ones of all.
+    for (const MemoryRun& band : bands_of(task)) {
+      const TaskDescriptor rows = rows_of(task, band);
+      for (const MemoryRun& run : runs) parts.push_back(channels_of(rows, run));
+    }
     return parts;
+  }
+
+  // The rows of a load in parts of whole steps, of about the same size.
+  static std::vector<MemoryRun> bands_of(const TaskDescriptor& task) {
+    constexpr std::int64_t kBandsMax = 8;
+    const std::int64_t rows = task.bands.rows;
+    if (!may_cut(task)) return {{0, rows, kNowhere}};
+    const std::int64_t steps = ceil_div(rows, std::int64_t{task.bands.rows_per_step});
+    const std::int64_t of_band = ceil_div(steps, kBandsMax) * task.bands.rows_per_step;
+    std::vector<MemoryRun> bands;
+    for (std::int64_t first = 0; first < rows; first += of_band) {
+      bands.push_back({first, std::min(first + of_band, rows), kNowhere});
+    }
+    return bands;
   }
 
   // Whether rows of the load's surface may be named by a surface of their own.

@@ -27,20 +27,29 @@ Result<SplitModel> split_model(const graph::Graph& graph, const ChipConfig& chip
   return SplitModel(graph, setting, cards, std::move(*by_rows), std::move(*by_channels));
 }
 
+Result<ChosenSplits> choose_and_estimate(const graph::Graph& graph, const ChipConfig& chip,
+                                         const CompileOptions& options, const ShareChoice& base,
+                                         int cards) {
+  TESSERA_TRY(const SplitModel model, split_model(graph, chip, options, base, cards));
+  const auto nodes = static_cast<std::int32_t>(graph.nodes.size());
+  const CheapestChoice cheapest = cheapest_choice(nodes, model.factors());
+  ChosenSplits chosen{base, 0, 0};
+  chosen.choice.split = Split::kRows;
+  chosen.choice.of_nodes.clear();
+  for (const std::uint8_t way : cheapest.ways) {
+    chosen.choice.of_nodes.push_back(way == 0 ? Split::kRows : Split::kChannels);
+  }
+  chosen.cycles = model.estimate(chosen.choice.of_nodes);
+  for (const LayerCost& cost : model.costs(chosen.choice.of_nodes)) chosen.waiting += cost.exchange;
+  return chosen;
+}
+
 Result<ShareChoice> choose_splits(const std::shared_ptr<const graph::Graph>& graph,
                                   const ChipConfig& chip, const CompileOptions& options,
                                   const ShareChoice& base, int cards) {
   TESSERA_CHECK(graph != nullptr, "no graph");
-  TESSERA_TRY(const SplitModel model, split_model(*graph, chip, options, base, cards));
-  const auto nodes = static_cast<std::int32_t>(graph->nodes.size());
-  const CheapestChoice cheapest = cheapest_choice(nodes, model.factors());
-  ShareChoice choice = base;
-  choice.split = Split::kRows;
-  choice.of_nodes.clear();
-  for (const std::uint8_t way : cheapest.ways) {
-    choice.of_nodes.push_back(way == 0 ? Split::kRows : Split::kChannels);
-  }
-  return choice;
+  TESSERA_TRY(ChosenSplits chosen, choose_and_estimate(*graph, chip, options, base, cards));
+  return std::move(chosen.choice);
 }
 
 }  // namespace tessera::compile

@@ -77,18 +77,78 @@ class SplitModel::Implementation {
   std::vector<LayerCost> costs(const std::vector<Split>& of_nodes) const {
     std::vector<LayerCost> costs;
     for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
-      costs.push_back(cost(layer, [&](graph::NodeIndex node) -> std::size_t {
-        return node >= 0 && of_nodes[static_cast<std::size_t>(node)] == Split::kChannels ? 1 : 0;
-      }));
+      costs.push_back(cost(layer, [&](graph::NodeIndex node) { return way_in(of_nodes, node); }));
     }
     return costs;
+  }
+
+  double estimate(const std::vector<Split>& of_nodes) const {
+    const auto way_of = [&](graph::NodeIndex node) { return way_in(of_nodes, node); };
+    std::array<double, 3> free{};  // when array, lanes and everything else can take the next layer
+    std::vector<Span> spans(layers().size());
+    double end = 0;
+    for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
+      const graph::NodeIndex node = layers()[layer].node;
+      const Side& side = sides_[node < 0 ? 0 : way_of(node)][layer];
+      LayerCost of = cost(layer, way_of);
+      const double busy = of.cycles - of.exchange;
+      double& engine = free[side.compute == 0 ? 2 : side.neural ? 0 : 1];
+      const double late = of.crosses ? latency() : 0;
+      double begin = engine, least_end = 0;
+      for (const Operand& operand : operands_[layer]) {
+        for (const Writer& writer : operand.writers) {
+          const Span& before = spans[static_cast<std::size_t>(writer.layer)];
+          begin = std::max(begin, before.first + late);
+          least_end = std::max(least_end, before.end + late + busy * side.first);
+        }
+      }
+      Span& span = spans[static_cast<std::size_t>(layer)];
+      span.first = begin + busy * side.first;
+      span.end = std::max(begin + busy, least_end);
+      engine = begin + busy;
+      end = std::max(end, span.end);
+    }
+    return end;
   }
 
  private:
   // What a layer does when it is cut one way.
   struct Side {
     Cycles compute = 0;       // of the slowest core
+    bool neural = false;      // which engines take that long
+    double first = 1;         // part of the time after which the first rows of the results are there
     double kernel_bytes = 0;  // that the busiest memory reads
+  };
+
+  // When the first rows of a layer's results are there, and when all are.
+  struct Span {
+    double first = 0, end = 0;
+  };
+  static std::size_t way_in(const std::vector<Split>& of_nodes, graph::NodeIndex node) {
+    return node >= 0 && of_nodes[static_cast<std::size_t>(node)] == Split::kChannels ? 1 : 0;
+  }
+
+  // What a core does of a layer.
+  struct CoreWork {
+    Cycles neural = 0, planar = 0;
+    std::int64_t neural_tasks = 0, planar_tasks = 0, steps = 1;
+
+    void add(const isa::TaskDescriptor& task, const ChipConfig& chip) {
+      const bool on_array = task.engine == isa::EngineKind::kNeural;
+      if (!on_array && task.engine != isa::EngineKind::kPlanar) return;
+      (on_array ? neural : planar) += estimate_task(task, chip);
+      ++(on_array ? neural_tasks : planar_tasks);
+      steps = std::max(steps, task.steps());
+    }
+    // Tasks come one behind the other, and each of them makes all rows of some results.
+    void slowest(Side& side) const {
+      const Cycles compute = std::max(neural, planar);
+      if (compute <= side.compute) return;
+      side.compute = compute;
+      side.neural = neural >= planar;
+      const auto tasks = static_cast<double>(side.neural ? neural_tasks : planar_tasks);
+      side.first = 1 - (1 - 1 / static_cast<double>(steps)) / tasks;
+    }
   };
 
   struct Writer {
@@ -135,21 +195,17 @@ class SplitModel::Implementation {
     std::vector<std::vector<double>> bytes(layers().size(), std::vector<double>(memories_, 0));
     for (std::size_t core = 0; core < cores_; ++core) {
       const std::size_t memory = memory_of(core);
-      std::vector<Cycles> neural(layers().size(), 0), planar(layers().size(), 0);
+      std::vector<CoreWork> works(layers().size());
       for (const isa::TaskDescriptor& task : drafts_[way].emitted[core].tasks) {
-        if (task.engine == isa::EngineKind::kNeural) {
-          neural[task.layer] += estimate_task(task, setting_.chip);
-        } else if (task.engine == isa::EngineKind::kPlanar) {
-          planar[task.layer] += estimate_task(task, setting_.chip);
-        } else if (const auto* kernel = std::get_if<isa::KernelTask>(&task.config)) {
+        if (const auto* kernel = std::get_if<isa::KernelTask>(&task.config)) {
           const bool anew = kernels[task.layer][memory].insert(kernel->source.offset).second;
           if (!anew && setting_.choice.share_loads) continue;
           bytes[task.layer][memory] += static_cast<double>(kernel->stored_bytes());
+        } else {
+          works[task.layer].add(task, setting_.chip);
         }
       }
-      for (std::size_t i = 0; i < sides.size(); ++i) {
-        sides[i].compute = std::max({sides[i].compute, neural[i], planar[i]});
-      }
+      for (std::size_t i = 0; i < sides.size(); ++i) works[i].slowest(sides[i]);
     }
     for (std::size_t i = 0; i < sides.size(); ++i) {
       sides[i].kernel_bytes = *std::ranges::max_element(bytes[i]);
@@ -282,6 +338,11 @@ class SplitModel::Implementation {
     const double moved = std::max({cost.memory, cost.ring, cost.bus, cost.network});
     cost.cycles = setting_.choice.load_before_arithmetic ? cost.compute + moved
                                                          : std::max(cost.compute, moved);
+    if (cost.crosses) {
+      // What comes last of the layer before, and what is to be done when it is there.
+      const double behind = latency() + cost.compute * sides_[own][layer].first;
+      cost.exchange = std::max(latency() / 2, behind - cost.cycles);
+    }
     cost.cycles += cost.exchange;
     return cost;
   }
@@ -293,16 +354,21 @@ class SplitModel::Implementation {
     cost.bus += traffic.bus / chip.card.load_save.broadcast_bytes;
     cost.network += traffic.network / network_rate();
     cost.movement = std::max(cost.movement, traffic.movement);
-    if (!traffic.crosses) return;
-    // Store and load begin, and the memory answers both.
-    cost.exchange = 2.0 * (chip.dma.task_start_cycles + kMemoryCycles) + chip.card.sync_cycles;
+    cost.crosses = cost.crosses || (traffic.crosses && cores_ > 1);
+  }
+  // From a result in a core to where another core can take it: store and load begin, and the memory
+  // answers both.
+  double latency() const {
+    const ChipConfig& chip = setting_.chip;
+    double cycles = 2.0 * (chip.dma.task_start_cycles + kMemoryCycles) + chip.card.sync_cycles;
     if (cards_ > 1) {
-      cost.exchange +=
+      cycles +=
           chip.card.network.latency_nanoseconds * 1e-9 * static_cast<double>(chip.clock_hertz);
     }
+    return cycles;
   }
-  // Of a memory that nobody else uses, to the last byte of a short run.
-  static constexpr double kMemoryCycles = 40;
+  // Of a memory that nobody else uses, to the last byte of a few short runs.
+  static constexpr double kMemoryCycles = 100;
 
   // Of one memory, in bytes a cycle.
   double memory_rate() const { return dram_sustained_bytes_per_cycle(setting_.chip); }
@@ -418,6 +484,10 @@ SplitModel::SplitModel(SplitModel&&) noexcept = default;
 std::vector<CostFactor> SplitModel::factors() const { return implementation_->factors(); }
 std::vector<LayerCost> SplitModel::costs(const std::vector<Split>& of_nodes) const {
   return implementation_->costs(of_nodes);
+}
+
+double SplitModel::estimate(const std::vector<Split>& of_nodes) const {
+  return implementation_->estimate(of_nodes);
 }
 
 }  // namespace tessera::compile

@@ -26,7 +26,8 @@ struct LayerCost {
   double compute = 0;  // cycles of the slowest core's engines
   double memory = 0;   // cycles of the channels for its kernels, and what it moves
   double ring = 0, bus = 0, network = 0;
-  double exchange = 0;                     // cycles until what crosses to other cores has arrived
+  bool crosses = false;                    // results of other cores
+  double exchange = 0;                     // cycles that it waits for these and nothing hides
   double cycles = 0;                       // all together
   Movement movement = Movement::kNothing;  // the furthest of its operands
 };
@@ -44,6 +45,9 @@ class SplitModel {
   std::vector<CostFactor> factors() const;
   // Of each layer when the nodes are cut so.
   std::vector<LayerCost> costs(const std::vector<Split>& of_nodes) const;
+  // Cycles of the network then: each layer begins when its engines are free and the first rows of what it
+  // reads are there.
+  double estimate(const std::vector<Split>& of_nodes) const;
 
  private:
   class Implementation;

@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "base/quantity.h"
 #include "compile/image_cores.h"
 #include "compile/split_choice.h"
 #include "isa/verify.h"
+#include "link/link.h"
 
 namespace tessera::network {
 
@@ -43,10 +47,9 @@ Result<std::vector<std::uint8_t>> memories_of_team(const std::vector<std::uint8_
 }
 
 // With the features of the chip's card; `memories` as in isa/card_program.h, of `cards` cards.
-Result<compile::SharedProgram> compile_team(const NetworkState& network, int cores, CoreSplit split,
-                                            std::vector<std::uint8_t> memories, int cards) {
-  const CardFeatures& features = network.chip.card.features;
-  split = split_of(network.chip, split);
+compile::ShareChoice choice_for(const ChipConfig& chip, int cores, CoreSplit split,
+                                std::vector<std::uint8_t> memories, int cards) {
+  const CardFeatures& features = chip.card.features;
   compile::ShareChoice choice{
       .cores = cores,
       .split = split == CoreSplit::kChannels ? compile::Split::kChannels : compile::Split::kRows,
@@ -57,12 +60,95 @@ Result<compile::SharedProgram> compile_team(const NetworkState& network, int cor
   choice.share_loads = features.merge != 0;
   choice.meet_after_layers = features.instruction_sync == 0;
   choice.load_before_arithmetic = features.loads_beside_arithmetic == 0;
+  return choice;
+}
+
+// The splits with the least time; of the first cores alone where more would wait for each other longer than
+// they save. The memories of the first cores are the first ones.
+Result<compile::ShareChoice> choose(const NetworkState& network, compile::ShareChoice all, int cards,
+                                    const compile::CompileOptions& options) {
+  constexpr double kWaiting = 0.1;  // of the time, from which on fewer cores are looked at
+  const graph::Graph& graph = *network.package.graph;
+  TESSERA_TRY(compile::ChosenSplits best, compile::choose_and_estimate(graph, network.chip, options,
+                                                                       all, cards));
+  double waiting = best.waiting, cycles = best.cycles;
+  for (int cores = all.cores; cores > 1 && waiting > kWaiting * cycles;) {
+    cores = cards > 1 ? ceil_div(cores, cards) : cores / 2;
+    cards = 1;
+    compile::ShareChoice fewer =
+        choice_for(network.chip, cores, CoreSplit::kAuto, all.memory_of_core, 1);
+    if (!fewer.memory_of_core.empty()) fewer.memory_of_core.resize(static_cast<std::size_t>(cores));
+    TESSERA_TRY(compile::ChosenSplits found,
+                compile::choose_and_estimate(graph, network.chip, options, fewer));
+    waiting = found.waiting;
+    cycles = found.cycles;
+    if (found.cycles < best.cycles) best = std::move(found);
+  }
+  return std::move(best.choice);
+}
+
+// Cores with nothing to do behind those that the program has.
+void add_idle_cores(int cores, const std::vector<std::uint8_t>& memories, isa::CardProgram& card) {
+  isa::Program idle = card.cores.back();
+  if (card.cores.size() == 1) {
+    idle.weights = {};
+    idle.inputs = {};
+    idle.outputs = {};
+    idle.hints = {};
+  }
+  idle.tasks.clear();
+  idle.stream.clear();
+  idle.stream_offsets.clear();
+  idle.pieces.clear();
+  idle.dependencies_dropped = 0;
+  for (isa::Segment& segment : idle.segments) segment = {};
+  card.cores.resize(static_cast<std::size_t>(cores), idle);
+  card.memory_of_core = memories;
+}
+
+// The program of one core as the package has it, whose layers may go together and keep more.
+Result<compile::SharedProgram> one_core(const NetworkState& network) {
+  const graph::Graph& graph = *network.package.graph;
+  TESSERA_TRY(isa::Program program, link::link(network.package, network.chip));
+  std::map<std::string, graph::NodeIndex> nodes;
+  for (const graph::Node& node : graph.nodes) {
+    nodes.emplace(node.name, static_cast<graph::NodeIndex>(&node - graph.nodes.data()));
+  }
+  compile::SharedProgram shared;
+  for (const isa::LayerHint& hint : program.hints) {
+    compile::LayerShare& layer = shared.layers.emplace_back();
+    layer.name = hint.name;
+    layer.way = compile::ShareWay::kNone;
+    const auto found = nodes.find(hint.name);
+    if (found == nodes.end()) continue;
+    layer.node = found->second;
+    const graph::Node& node = graph.nodes[static_cast<std::size_t>(layer.node)];
+    if (node.kind() == graph::NodeKind::kHostStep) layer.way = compile::ShareWay::kHost;
+  }
+  for (const isa::TaskDescriptor& task : program.tasks) {
+    compile::LayerShare& layer = shared.layers[task.layer];
+    layer.way = compile::ShareWay::kOneCore;
+    layer.cores = 1;
+    layer.reason = "cores would wait for each other longer than they save";
+  }
+  shared.card.cores.push_back(std::move(program));
+  return shared;
+}
+
+Result<compile::SharedProgram> compile_team(const NetworkState& network, int cores, CoreSplit split,
+                                            const std::vector<std::uint8_t>& memories, int cards) {
+  split = split_of(network.chip, split);
+  compile::ShareChoice choice = choice_for(network.chip, cores, split, memories, cards);
   const compile::CompileOptions options{.kernels = network.kernels};
   if (split == CoreSplit::kAuto && cores > 1) {
-    TESSERA_TRY(choice, compile::choose_splits(network.package.graph, network.chip, options, choice,
-                                               cards));
+    TESSERA_TRY(choice, choose(network, std::move(choice), cards, options));
   }
-  return compile::compile_shares(network.package.graph, network.chip, options, choice);
+  const bool alone = choice.cores == 1 && cores > 1;
+  TESSERA_TRY(compile::SharedProgram shared,
+              alone ? one_core(network)
+                    : compile::compile_shares(network.package.graph, network.chip, options, choice));
+  if (choice.cores < cores) add_idle_cores(cores, memories, shared.card);
+  return shared;
 }
 
 }  // namespace

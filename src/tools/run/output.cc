@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "arith/rounding.h"
 #include "base/output_file.h"
@@ -32,6 +33,23 @@ std::string values_text(const Tensor& tensor) {
                         arith::read_element(tensor.format, tensor.bytes.data() + i * element));
   }
   return text + (count > kShown ? " ..." : "");
+}
+
+// That have begun a step.
+std::size_t cores_with_work(const RunResult& run) {
+  std::set<std::int32_t> cores;
+  for (const EngineUse& engine : run.engines) {
+    if (engine.core >= 0 && engine.steps > 0) cores.insert(engine.core);
+  }
+  return cores.size();
+}
+
+// Of a run on several cores.
+std::string idle_cores_text(const RunResult& run) {
+  const std::size_t working = cores_with_work(run);
+  if (run.cores.size() < 2 || working == run.cores.size()) return "";
+  return fmt::format("{} of {} cores have work; more would wait for each other longer than they save\n",
+                     working, run.cores.size());
 }
 
 }  // namespace
@@ -109,6 +127,7 @@ nlohmann::json run_json(const RunArguments& arguments,
                              {"engines", engines_json(run)},
                              {"outputs", std::move(list)}};
   arguments.cores.add_to(document);
+  if (run.cores.size() > 1) document["cores_with_work"] = cores_with_work(run);
   if (arguments.no_host_time) {
     document["not_counted"] = {"host steps", "transfers"};
   } else {
@@ -140,6 +159,7 @@ void print_run(const std::vector<TensorDescription>& outputs, const RunResult& r
       fmt::format("{} cycles, {:.1f} us at {} MHz{}\n{}", with_separators(run.cycles),
                   static_cast<double>(run.cycles) * 1e6 / static_cast<double>(run.clock_hertz),
                   run.clock_hertz / 1'000'000, behind_time, engine_table(run)));
+  show_lines(idle_cores_text(run));
 }
 
 }  // namespace tessera::tools
