@@ -1,6 +1,7 @@
 // The public C++ interface of Tessera.
 #pragma once
 
+#include "tessera/card_schedule.h"
 #include "tessera/card_status.h"
 #include "tessera/device_kind.h"
 #include "tessera/file.h"

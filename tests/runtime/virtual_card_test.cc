@@ -8,13 +8,10 @@
 #include <algorithm>
 #include <atomic>
 #include <optional>
-#include <span>
 #include <thread>
 
 #include "arch/architecture_file.h"
-#include "compile/testing/random_graph.h"
-#include "model/testing/model_builder.h"
-#include "network/network.h"
+#include "card_models.h"
 #include "tessera/runtime.h"
 #include "tessera/session.h"
 #include "tessera/virtual_card.h"
@@ -22,77 +19,15 @@
 namespace tessera {
 namespace {
 
-using compile::testing::GraphBuilder;
 using ::testing::HasSubstr;
 using Cores = std::vector<int>;
 
-ChipConfig test_chip() { return *load_chip_config("cloud16"); }
-
-// Convolutions with a way around them, as in a residual network.
-Network residual_network(std::uint64_t seed, std::int64_t channels,
-                         const ChipConfig& chip = test_chip()) {
-  GraphBuilder builder(seed);
-  graph::TensorId x = builder.input({1, 3, 16, 16});
-  x = builder.conv(x, {.output_channels = channels, .kernel = 3, .pad = 1});
-  for (int block = 0; block < 2; ++block) {
-    const graph::TensorId y = builder.conv(x, {.output_channels = channels, .kernel = 3, .pad = 1});
-    x = builder.binary(x, builder.conv(y, {.output_channels = channels, .kernel = 3, .pad = 1}),
-                       BinaryFunction::kAdd);
-  }
-  builder.output(builder.pool(x, PoolFunction::kMaximum, 2, 2, 0));
-  return network::network_from_graph(builder.take(), chip, {}).value();
-}
-
-// Three segments: the processor, the host, the processor.
-Network network_with_host_step() {
-  model::testing::ModelBuilder builder;
-  builder.input("x", Format::kF32, {40, 2, 2})
-      .node("Relu", {"x"}, {"r"})
-      .node("Det", {"r"}, {"d"})
-      .node("Tanh", {"d"}, {"y"})
-      .output("y");
-  const std::string text = builder.bytes();
-  return Network::load_bytes(std::as_bytes(std::span(text)), {.arch = "cloud16"}).value();
-}
-
-std::vector<Tensor> some_inputs(const Network& network, unsigned seed) {
-  std::vector<Tensor> inputs;
-  for (const TensorDescription& wanted : network.inputs()) {
-    Tensor& tensor = inputs.emplace_back(Tensor::zeros(wanted.format, wanted.dims));
-    for (std::size_t i = 0; i < tensor.bytes.size(); ++i) {
-      tensor.bytes[i] = static_cast<std::byte>((i * 37 + seed) % 59);
-    }
-  }
-  return inputs;
-}
-
-// A network with inputs, and what one core makes of them.
-struct Sample {
-  Network network;
-  std::vector<Tensor> inputs, outputs;
-  explicit Sample(Network of, unsigned seed = 1)
-      : network(std::move(of)), inputs(some_inputs(network, seed)) {
-    outputs = Session::open(network)->run(inputs).value().outputs;
-  }
-};
-
-VirtualProcessor take(const VirtualCard& card, const VirtualProcessorOptions& options) {
-  auto processor = card.take(options);
-  EXPECT_TRUE(processor.ok()) << processor.error().to_string();
-  return *processor;
-}
-
-Session open(const Sample& model, const VirtualProcessor& processor, SessionOptions options = {}) {
-  options.processor = processor;
-  auto session = Session::open(model.network, options);
-  EXPECT_TRUE(session.ok()) << session.error().to_string();
-  return std::move(*session);
-}
-
-template <typename Outcome>
-std::string error_of(const Outcome& outcome) {
-  return outcome.ok() ? std::string() : outcome.error().message;
-}
+using testing::error_of;
+using testing::network_with_host_step;
+using testing::open;
+using testing::residual_network;
+using testing::Sample;
+using testing::take;
 
 TEST(VirtualCard, TenantsHaveTheBitsOfOneCoreEachWithItsOwnModel) {
   const std::vector<Sample> models = {Sample(residual_network(1, 24), 1),
