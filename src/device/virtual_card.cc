@@ -288,9 +288,15 @@ Error VirtualProcessor::no_cores() const {
 
 Status VirtualProcessor::load(Program& program) {
   auto number = card_->card->load(tenant_, program.compiled->program);
+  if (!number.ok() && number.error().code == ErrorCode::kDoesNotFit) {
+    return Error{ErrorCode::kDoesNotFit,
+                 fmt::format("tenant '{}': '{}' does not fit the {} bytes of memory that it has of "
+                             "each group; take more",
+                             name_, program.network->path, memory_bytes_)};
+  }
   if (!number.ok()) {
-    return number.error().with_context(fmt::format("tenant '{}', '{}' in its {} bytes of memory",
-                                                   name_, program.network->path, memory_bytes_));
+    return number.error().with_context(
+        fmt::format("tenant '{}', '{}'", name_, program.network->path));
   }
   program.number = *number;
   return {};

@@ -195,7 +195,9 @@ TEST(VirtualCard, WhatDoesNotFitIsAnErrorAndItHasWhatItHad) {
   const auto refused = Session::open(model.network, {.processor = tiny});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::kDoesNotFit);
-  EXPECT_THAT(refused.error().message, HasSubstr("tenant 'a', 'test' in its 4096 bytes of memory"));
+  EXPECT_EQ(refused.error().message,
+            "tenant 'a': 'test' does not fit the 4096 bytes of memory that it has of each group; "
+            "take more");
   // As much as one core needs, to the page: two need more.
   for (std::int64_t pages = 8;; ++pages) {
     ASSERT_LT(pages, 1024);
