@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <optional>
 #include <thread>
 
@@ -73,6 +74,41 @@ TEST(VirtualCard, ATenantAloneHasTheCyclesOfACardOfItsOwn) {
   EXPECT_EQ(shared.cycles, own.cycles);
   EXPECT_TRUE(shared.outputs == own.outputs);
   EXPECT_EQ(shared.card_end - shared.card_begin, card.status().processors[0].last_run_cycles);
+}
+
+// Cycles of three runs on the first cores, beside a neighbour where one is given.
+std::vector<std::int64_t> cycles_beside(const Sample& model, const VirtualProcessorOptions& own,
+                                        const Sample* other = nullptr,
+                                        const VirtualProcessorOptions& others = {}) {
+  const VirtualCard card = VirtualCard::open().value();
+  std::vector<Session> sessions;
+  sessions.push_back(open(model, take(card, own), {.timing_only = true}));
+  if (other != nullptr) {
+    sessions.push_back(open(*other, take(card, others), {.timing_only = true}));
+  }
+  std::vector<TogetherRuns> runs = {
+      {.session = sessions.data(), .inputs = model.inputs, .times = 3}};
+  if (other != nullptr) runs.push_back({.session = &sessions[1], .inputs = other->inputs});
+  return run_together(runs).value()[0].cycles;
+}
+
+TEST(VirtualCard, NeighboursTakeNothingInOtherGroupsAndTheirShareInTheSame) {
+  const Sample model(residual_network(1, 32)), other(residual_network(2, 64));
+  const std::int64_t alone = cycles_beside(model, {.core_numbers = {0, 1}})[0];
+  // In other groups: the first run is the same to the cycle; later ones meet refreshes elsewhere.
+  const auto apart = cycles_beside(model, {.core_numbers = {0, 1}}, &other,
+                                   {.core_numbers = {4, 8, 12, 5, 9, 13}, .weight = 16});
+  EXPECT_EQ(apart[0], alone);
+  for (const std::int64_t cycles : apart) EXPECT_LT(std::abs(cycles - alone) * 100, alone);
+  // In the same group: its share of the channel at the worst, and the bus's turns.
+  for (const auto& [weight, others] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 1}, {1, 4}, {4, 1}}) {
+    const auto beside = cycles_beside(model, {.core_numbers = {0, 1}, .weight = weight}, &other,
+                                      {.core_numbers = {2, 3}, .weight = others});
+    for (const std::int64_t cycles : beside) {
+      EXPECT_LE(100 * cycles * weight, 105 * alone * (weight + others)) << weight << " " << others;
+    }
+  }
 }
 
 TEST(VirtualCard, ATenantGetsOtherCoresWhileItAndOthersRun) {
