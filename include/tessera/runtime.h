@@ -449,6 +449,7 @@ struct LiveViewOptions {
   std::string listen = "127.0.0.1:0";  // PORT or ADDRESS:PORT; port 0: any that is free
   std::string title = "Tessera";
   std::vector<Pipeline> pipelines = {};  // whose stages can be changed there; they stay open
+  std::vector<VirtualCard> cards = {};   // that are drawn there, with who has which cores
 };
 
 // A server of the live page, of figures for Prometheus and of what `tessera top` shows, for as long

@@ -84,6 +84,20 @@ TEST(Card, AScheduleDecidesTheCoresByTheTerms) {
   EXPECT_EQ(card.at("performance").at("a")[0].at("cores"), 4);
 }
 
+TEST(Card, ServesALivePageForAWhile) {
+  const CommandResult result =
+      tessera({"card", "--tenant", "small.onnx:cores=2,name=a", "--tenant", "relu.onnx:name=b",
+               "--http", "0", "--seconds", "0.2", "--json"});
+  if (result.err.find("built without npm") != std::string::npos) GTEST_SKIP() << result.err;
+  EXPECT_EQ(result.status, 0) << result.err;
+  const std::size_t second = result.out.find('\n') + 1;
+  EXPECT_THAT(result.out, StartsWith("{\"url\":\"http://127.0.0.1:"));
+  const auto end = nlohmann::json::parse(result.out.substr(second));
+  ASSERT_EQ(end.at("tenants").size(), 2u);
+  EXPECT_EQ(end.at("tenants")[0].at("name"), "a");
+  EXPECT_GT(end.at("tenants")[0].at("runs"), 0);
+}
+
 TEST(CardErrors, NameThePartAndWhatIsAllowed) {
   const auto error = [](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), "card");
@@ -130,6 +144,9 @@ TEST(CardErrors, NameThePartAndWhatIsAllowed) {
   EXPECT_THAT(
       error({"--schedule", "--tenant", "small.onnx:latency=0.001"}),
       StartsWith("tessera card: tenant 'small': refused: on 1 to 16 cores an image takes "));
+  EXPECT_EQ(error({"--tenant", "small.onnx", "--seconds", "1"}),
+            "tessera card: --seconds says when the live page ends; add --http, or leave it out" +
+                invalid);
   EXPECT_EQ(
       error({"--tenant", "small.onnx:memory=4K"}),
       "tessera card: alone: tenant 'small': 'test' does not fit the 4096 bytes of memory that "

@@ -6,6 +6,7 @@
 
 #include "tessera/card_schedule.h"
 #include "tools/card/card_run.h"
+#include "tools/card/card_view.h"
 #include "tools/files/tensor_file.h"
 #include "tools/terminal/console.h"
 #include "tools/verb.h"
@@ -17,6 +18,8 @@ struct CardArguments {
   std::vector<std::string> tenants;
   std::string arch = "cloud16";
   std::vector<int> counts;
+  std::string http;  // empty: no page
+  double seconds = 0;
   int times = 3;
   bool schedule = false, timing_only = false, json = false;
 };
@@ -103,14 +106,24 @@ Status failures(const std::vector<CardTenant>& tenants) {
   return {};
 }
 
-Status card(const CardArguments& arguments) {
-  TESSERA_TRY(std::vector<TenantArguments> wanted,
-              parse_tenants(arguments.tenants, arguments.schedule));
+// Options that would do nothing are refused.
+Status check_options(const CardArguments& arguments) {
   if (!arguments.schedule && !arguments.counts.empty()) {
     return Error{ErrorCode::kInvalidArgument,
                  "--counts says which numbers of cores a schedule may give; add --schedule, or "
                  "leave it out"};
   }
+  if (arguments.http.empty() && arguments.seconds > 0) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "--seconds says when the live page ends; add --http, or leave it out"};
+  }
+  return {};
+}
+
+Status card(const CardArguments& arguments) {
+  TESSERA_TRY(std::vector<TenantArguments> wanted,
+              parse_tenants(arguments.tenants, arguments.schedule));
+  TESSERA_RETURN_IF_ERROR(check_options(arguments));
   TESSERA_TRY(const VirtualCard card, VirtualCard::open(arguments.arch));
   std::vector<CardTenant> tenants;
   for (TenantArguments& tenant : wanted) {
@@ -123,6 +136,13 @@ Status card(const CardArguments& arguments) {
     TESSERA_RETURN_IF_ERROR(schedule_tenants(*schedule, tenants));
   } else {
     TESSERA_RETURN_IF_ERROR(take_processors(card, tenants));
+  }
+  if (!arguments.http.empty()) {
+    return view_tenants(card, tenants,
+                        {.listen = arguments.http,
+                         .seconds = arguments.seconds,
+                         .timing_only = arguments.timing_only,
+                         .json = arguments.json});
   }
   TESSERA_RETURN_IF_ERROR(
       run_tenants(arguments.arch, arguments.times, arguments.timing_only, tenants));
@@ -174,6 +194,11 @@ Action card_verb(CLI::App& app) {
   app.add_option("--times", arguments->times, "runs of each tenant beside the others")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  app.add_option("--http", arguments->http,
+                 "run the tenants again and again behind a live page that draws the card: PORT (of "
+                 "this machine only) or ADDRESS:PORT; port 0 takes any that is free");
+  app.add_option("--seconds", arguments->seconds, "with --http: end after so long (0: at Ctrl-C)")
+      ->check(CLI::NonNegativeNumber);
   app.add_flag("--timing-only", arguments->timing_only, "skip the values, same cycles");
   app.add_flag("--json", arguments->json, "print one JSON object");
   app.footer(fmt::format("{}\n{}", app.get_footer(), tenant_keys_text()));
