@@ -66,23 +66,34 @@ class CardLock {
 
   // Steps the card, or waits while another thread does, until `over`.
   void step_until(const bool& over) {
-    constexpr int kSteps = 256;  // between looks at who waits
     while (!over) {
       if (state_.led || !state_.may_step()) {
         state_.changed.wait(lock_);
         continue;
       }
-      state_.led = true;
-      while (!over && state_.may_step()) {
-        for (int i = 0; i < kSteps && !over && state_.may_step(); ++i) state_.card->step();
-        if (state_.wanted > 0) wait([this] { return state_.wanted == 0; });
-      }
-      state_.led = false;
-      state_.changed.notify_all();
+      lead(over);
     }
   }
 
  private:
+  // Also where something throws: others go on then.
+  struct Lead {
+    explicit Lead(VirtualCardState& of) : state(of) { state.led = true; }
+    ~Lead() {
+      state.led = false;
+      state.changed.notify_all();
+    }
+    VirtualCardState& state;
+  };
+  void lead(const bool& over) {
+    constexpr int kSteps = 256;  // between looks at who waits
+    const Lead leads(state_);
+    while (!over && state_.may_step()) {
+      for (int i = 0; i < kSteps && !over && state_.may_step(); ++i) state_.card->step();
+      if (state_.wanted > 0) wait([this] { return state_.wanted == 0; });
+    }
+  }
+
   VirtualCardState& state_;
   std::unique_lock<std::mutex> lock_;
 };
