@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <optional>
+#include <random>
 #include <thread>
 
 #include "arch/architecture_file.h"
@@ -142,6 +143,58 @@ TEST(VirtualCard, ATenantGetsOtherCoresWhileItAndOthersRun) {
   EXPECT_EQ(b.status().cores, (Cores{14, 15}));
   EXPECT_EQ(a.status().changes, 6);
   EXPECT_EQ(a.status().failures, 0);
+}
+
+// Everyone runs while two owners give and take cores at random; no core is ever two tenants'.
+TEST(VirtualCard, TenantsThatAllChangeAtOnceKeepTheirBitsAndShareNoCore) {
+  std::vector<Sample> models;
+  for (unsigned i = 0; i < 4; ++i) models.emplace_back(residual_network(i + 1, 8 + 4 * i), i);
+  const VirtualCard card = VirtualCard::open().value();
+  std::vector<VirtualProcessor> processors;
+  std::vector<Session> sessions;
+  for (const Sample& model : models) {
+    processors.push_back(take(card, {.cores = 2}));
+    sessions.push_back(open(model, processors.back()));
+  }
+  std::atomic<bool> enough = false;
+  std::atomic<int> wrong = 0, shared = 0;
+  const auto serve = [&](std::size_t i) {
+    while (!enough) {
+      const auto run = sessions[i].run(models[i].inputs);
+      if (run.ok() ? run->outputs != models[i].outputs
+                   : run.error().code != ErrorCode::kUnavailable) {
+        ++wrong;
+      }
+    }
+  };
+  const auto look = [&] {
+    std::vector<int> owners(16);
+    for (const ProcessorStatus& one : card.status().processors) {
+      for (const int core : one.cores) ++owners[static_cast<std::size_t>(core)];
+      for (const int core : one.reserved) ++owners[static_cast<std::size_t>(core)];
+    }
+    if (std::ranges::max(owners) > 1) ++shared;
+  };
+  const auto change = [&](unsigned seed) {
+    std::minstd_rand random(seed);
+    for (int i = 0; i < 30; ++i) {
+      const auto which = random() % processors.size();
+      // Where there are not as many it has what it had.
+      (void)processors[which].resize(static_cast<int>(random() % 7));
+      look();
+    }
+  };
+  {
+    std::vector<std::jthread> serving;
+    for (std::size_t i = 0; i < models.size(); ++i) serving.emplace_back([&, i] { serve(i); });
+    {
+      const std::jthread first([&] { change(1); }), second([&] { change(2); });
+    }
+    enough = true;
+  }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(shared, 0);
+  for (std::size_t i = 0; i < models.size(); ++i) EXPECT_TRUE(processors[i].resize(1).ok());
 }
 
 TEST(VirtualCard, WhatATenantGivesUpIsZeroForTheNext) {
