@@ -101,7 +101,9 @@ struct RunResult {
   std::vector<TimelineEvent> timeline;  // sim with trace
   std::vector<CorePlace> cores;         // of a run on several cores: of each
   int images = 1;                       // that it made at once (SessionOptions::cores_per_image)
-  std::uint32_t status_flags = 0;       // sticky: 1 NaN, 2 infinity, 4 accumulator range
+  // Of a run on a virtual processor: from when to when by the card's clock, the host's steps included.
+  std::int64_t card_begin = 0, card_end = 0;
+  std::uint32_t status_flags = 0;  // sticky: 1 NaN, 2 infinity, 4 accumulator range
 };
 
 // How one of several networks that shared a core fared.

@@ -66,6 +66,9 @@ struct DeviceOptions {
   // one: no virtual functions, no values at a pace (timing_only), and no tasks of single layers.
   int cores = 1, cards = 1;
   CoreSplit split = CoreSplit::kAuto;
+  // sim: not empty, the device is this part of a card that others use, too (virtual_card.h): one kernel, with
+  // the card's architecture and the processor's cores, and no pace or virtual functions.
+  VirtualProcessor processor = {};
   // sim that computes values: exceptions of values that end a task with an error which names them
   // (traps.h). The device goes on with the tasks behind it.
   std::uint8_t traps = 0;
@@ -446,6 +449,7 @@ struct LiveViewOptions {
   std::string listen = "127.0.0.1:0";  // PORT or ADDRESS:PORT; port 0: any that is free
   std::string title = "Tessera";
   std::vector<Pipeline> pipelines = {};  // whose stages can be changed there; they stay open
+  std::vector<VirtualCard> cards = {};   // that are drawn there, with who has which cores
 };
 
 // A server of the live page, of figures for Prometheus and of what `tessera top` shows, for as long

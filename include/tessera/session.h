@@ -22,6 +22,7 @@
 #include "tessera/run_result.h"
 #include "tessera/tensor.h"
 #include "tessera/traps.h"
+#include "tessera/virtual_card.h"
 
 namespace tessera {
 
@@ -41,6 +42,9 @@ struct SessionOptions {
   // sim: != 0: teams of so many of the cores, each with an image of its own; it divides `cores`. A run then
   // takes the inputs of all images, those of the first one first, and gives their outputs likewise.
   int cores_per_image = 0;
+  // sim: not empty, the session runs on this part of a card that others use, too, and has its cores
+  // (virtual_card.h); `cores`, `cards`, `cores_per_image` and `serial` are left as they are.
+  VirtualProcessor processor = {};
   std::uint8_t traps = 0;  // sim: exceptions of values that end a run with an error (traps.h)
   ProgressCallback progress = {};
 };
@@ -83,6 +87,7 @@ class Session {
   Status bind_states(const std::vector<StateBinding>& bindings);
   // Since it was opened.
   SessionTraffic traffic() const;
+  const VirtualProcessor& processor() const;  // of its options
   Status usable() const;  // kUnavailable in a process that was forked off after the opening
 
  private:

@@ -1,6 +1,8 @@
 // The public C++ interface of Tessera.
 #pragma once
 
+#include "tessera/card_schedule.h"
+#include "tessera/card_status.h"
 #include "tessera/device_kind.h"
 #include "tessera/file.h"
 #include "tessera/format.h"
@@ -15,4 +17,5 @@
 #include "tessera/shared_session.h"
 #include "tessera/tensor.h"
 #include "tessera/traps.h"
+#include "tessera/virtual_card.h"
 #include "tessera/visible_text.h"

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 #include <vector>
 
 #include "arch/architecture_file.h"
@@ -93,6 +94,7 @@ struct Flood {
   std::uint32_t channels = 4, rows = kRows, columns = kColumns;
   int times = 50;
   bool spread = false;
+  bool broadcast = false;  // all load the same bytes, which are read once and go to everyone
 };
 CardProgram flood(const ChipConfig& chip, std::size_t cores, const Flood& of = {}) {
   CardProgram program;
@@ -108,7 +110,11 @@ CardProgram flood(const ChipConfig& chip, std::size_t cores, const Flood& of = {
     for (int i = 0; i < of.times; ++i) {
       const auto at = (core * static_cast<std::size_t>(of.times) + static_cast<std::size_t>(i)) *
                       static_cast<std::size_t>(surface);
-      const TaskId load = builder.load(buffer(0), {BaseIndex::kInput, at}, of.rows);
+      const auto from = of.broadcast ? static_cast<std::uint64_t>(i) * surface : at;
+      const TaskId load = builder.load(buffer(0), {BaseIndex::kInput, from}, of.rows);
+      if (of.broadcast) {
+        builder.task(load).header.share = {static_cast<std::uint32_t>(i) + 1, (1U << cores) - 1};
+      }
       if (of.spread) {
         builder.task(load).header.memories.source = static_cast<std::uint8_t>(1 - core % 2);
       }
@@ -274,13 +280,42 @@ TEST(SharedCard, TheWorstNeighbourInAnotherGroupChangesNoCycle) {
   }
 }
 
+// The same with the memories and the ring of a real card: nothing of a tenant goes through what a neighbour in
+// other groups uses, whatever that does.
+TEST(SharedCard, NoNeighbourInOtherGroupsOfARealCardChangesACycle) {
+  const ChipConfig chip = load_chip_config("cloud16").value();
+  const Flood wide{.channels = 16, .rows = 64, .columns = 64, .times = 10};
+  const CardProgram stream = flood(chip, 4, wide);
+  const auto neighbour = [&](bool spread, bool broadcast) {
+    Flood of = wide;
+    of.times = 40;
+    of.spread = spread;
+    of.broadcast = broadcast;
+    return flood(chip, 4, of);
+  };
+  const Beside own{{0, 1, 2, 3}, stream};
+  const Cycles alone = cycles_of(chip, own);
+  const CardProgram streams = neighbour(false, false), rings = neighbour(true, false),
+                    broadcasts = neighbour(false, true);
+  for (const Beside& other : {Beside{{4, 5, 6, 7}, streams, 16}, Beside{{4, 12, 5, 13}, rings, 16},
+                              Beside{{4, 5, 6, 7}, broadcasts, 16}}) {
+    EXPECT_EQ(cycles_of(chip, own, &other), alone);
+  }
+}
+
 TEST(SharedCard, TheWorstNeighbourInTheGroupTakesNoMoreThanItsShare) {
   const ChipConfig chip = card_of(1, 4);
   const CardProgram program = chain(chip), stream = flood(chip, 1, {.times = 20});
   const CardProgram worst = flood(chip, 2, {.times = 100});
-  for (const auto& [weight, others] :
-       std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 1}, {1, 3}, {2, 5}}) {
-    const Beside neighbour{{2, 3}, worst, others};
+  const CardProgram broadcasts = flood(chip, 2, {.times = 200, .broadcast = true});
+  for (const auto& [weight, others, floods] :
+       std::vector<std::tuple<std::int64_t, std::int64_t, const CardProgram*>>{
+           {1, 1, &worst},
+           {1, 3, &worst},
+           {2, 5, &worst},
+           {1, 1, &broadcasts},
+           {2, 5, &broadcasts}}) {
+    const Beside neighbour{{2, 3}, *floods, others};
     for (const Beside& own : {Beside{{0, 1}, program, weight}, Beside{{0}, stream, weight}}) {
       const Cycles alone = cycles_of(chip, own), beside = cycles_of(chip, own, &neighbour);
       EXPECT_GT(beside, alone);

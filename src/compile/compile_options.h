@@ -5,12 +5,11 @@
 #include <memory>
 #include <optional>
 
+#include "compile/transposition_way.h"
+
 namespace tessera::compile {
 
 class KernelStore;  // compile/kernel_store.h
-
-// How a tensor is turned to another layout (transposition.h).
-enum class TranspositionWay : std::uint8_t { kArray, kPlanar, kDma };
 
 struct CompileOptions {
   // Upper bound on one task's working set in the state buffer, bytes a partition; 0 = the compiler

@@ -11,6 +11,7 @@
 #include "base/quantity.h"
 #include "compile/surface_conventions.h"
 #include "isa/accesses.h"
+#include "isa/card_program.h"
 
 namespace tessera::compile {
 namespace {

@@ -16,8 +16,8 @@
 
 #include "arch/chip_config.h"
 #include "compile/buffer_layout.h"
-#include "compile/compile_options.h"
 #include "compile/storage.h"
+#include "compile/transposition_way.h"
 
 namespace tessera::compile {
 

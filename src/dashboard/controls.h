@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "metrics/limit.h"
+#include "tessera/card_status.h"
 
 namespace tessera::dashboard {
 
@@ -30,6 +31,8 @@ class Controls {
   virtual std::vector<StageControl> stages() = 0;
   virtual Status set_threads(const std::string& stage, int threads) = 0;
   virtual std::vector<Choice> choices() { return {}; }
+  // Virtual cards on which the run's devices have parts.
+  virtual std::vector<CardStatus> cards() { return {}; }
   // For what limits the run.
   virtual metrics::Conditions conditions() { return {}; }
   virtual Status choose(const std::string& name, const std::string& position);

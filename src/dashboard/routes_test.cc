@@ -54,6 +54,47 @@ TEST_F(RoutesTest, MethodsThatAPathDoesNotHaveAreTold) {
   EXPECT_EQ(ask("HEAD", "/trace").status, 200);
 }
 
+// A run with one virtual card.
+class CardControls : public Controls {
+ public:
+  std::vector<StageControl> stages() override { return {}; }
+  Status set_threads(const std::string& /*stage*/, int /*threads*/) override { return {}; }
+  std::vector<CardStatus> cards() override {
+    CardStatus card;
+    card.arch = "cloud16";
+    card.clock_hertz = 200'000'000;
+    card.groups = 4;
+    card.cores_per_group = 4;
+    ProcessorStatus one;
+    one.name = "a \"tenant\"";
+    one.cores = {0, 1};
+    one.reserved = {2};
+    one.networks = {"small.onnx"};
+    one.last_run_cycles = 1'000'000;
+    card.processors = {one};
+    return {card};
+  }
+};
+
+TEST_F(RoutesTest, TheStateHasTheCardsWithWhoHasWhichCores) {
+  CardControls controls;
+  Routes routes{collector_, &controls, "127.0.0.1", "a run"};
+  const Response response =
+      routes.answer({.method = "GET", .path = "/state", .host = "localhost:80"});
+  const auto state = nlohmann::json::parse(std::get<std::string>(response.body));
+  const auto& card = state.at("cards").at(0);
+  EXPECT_EQ(card.at("arch"), "cloud16");
+  EXPECT_EQ(card.at("cores_per_group"), 4);
+  const auto& one = card.at("processors").at(0);
+  EXPECT_EQ(one.at("name"), "a \"tenant\"");
+  EXPECT_EQ(one.at("cores"), nlohmann::json({0, 1}));
+  EXPECT_EQ(one.at("reserved"), nlohmann::json({2}));
+  EXPECT_EQ(one.at("networks").at(0), "small.onnx");
+  EXPECT_EQ(one.at("images_per_second"), 200);
+  const Response none = ask("GET", "/state");
+  EXPECT_TRUE(nlohmann::json::parse(std::get<std::string>(none.body)).at("cards").empty());
+}
+
 TEST_F(RoutesTest, OneTraceAtATime) {
   const Response first = ask("GET", "/trace", {{"Range", "bytes=0-,0-,0-"}});
   EXPECT_EQ(first.status, 200) << "ranges are not served";

@@ -66,6 +66,36 @@ void append_bins(std::string& text, std::span<const Bin> bins, std::span<const d
   text += '}';
 }
 
+template <typename Items>
+std::string list_text(const Items& items, const auto& text_of) {
+  std::string text;
+  for (const auto& item : items) text += (text.empty() ? "" : ",") + text_of(item);
+  return "[" + text + "]";
+}
+
+std::string number_text(std::int64_t number) { return fmt::format("{}", number); }
+
+std::string processor_text(const CardStatus& card, const ProcessorStatus& one) {
+  return fmt::format(
+      "{{\"name\":{},\"cores\":{},\"reserved\":{},\"memory_first\":{},\"memory_bytes\":{},"
+      "\"weight\":{},\"running\":{},\"networks\":{},\"runs\":{},\"failures\":{},"
+      "\"last_run_cycles\":{},\"images_per_second\":{:.6g},\"changes\":{}}}",
+      json_quoted(one.name), list_text(one.cores, number_text),
+      list_text(one.reserved, number_text), one.memory_first, one.memory_bytes, one.weight,
+      one.running, list_text(one.networks, json_quoted), one.runs, one.failures,
+      one.last_run_cycles, card.images_per_second(one), one.changes);
+}
+
+std::string card_text(const CardStatus& card) {
+  return fmt::format(
+      "{{\"arch\":{},\"clock_hertz\":{},\"groups\":{},\"cores_per_group\":{},"
+      "\"memory_bytes\":{},\"cycles\":{},\"processors\":{}}}",
+      json_quoted(card.arch), card.clock_hertz, card.groups, card.cores_per_group,
+      card.memory_bytes, card.cycles, list_text(card.processors, [&](const ProcessorStatus& one) {
+        return processor_text(card, one);
+      }));
+}
+
 std::string controls_text(Controls& controls) {
   std::string stages, choices;
   for (const StageControl& stage : controls.stages()) {
@@ -83,7 +113,8 @@ std::string controls_text(Controls& controls) {
     choices += fmt::format("{{\"name\":{},\"chosen\":{},\"allowed\":[{}]}}",
                            json_quoted(choice.name), json_quoted(choice.chosen), allowed);
   }
-  return fmt::format("\"stages\":[{}],\"choices\":[{}]", stages, choices);
+  return fmt::format("\"stages\":[{}],\"choices\":[{}],\"cards\":{}", stages, choices,
+                     list_text(controls.cards(), card_text));
 }
 
 }  // namespace
@@ -98,7 +129,7 @@ std::string state_text(metrics::Collector& collector, Controls* controls,
       "\"limit\":{{\"cause\":\"{}\",\"place\":{},\"text\":{}}},{}}}",
       json_quoted(title), getpid(), metrics::snapshot_json_text(snapshot), name_of(limit.cause),
       json_quoted(limit.place), json_quoted(limit.text),
-      controls == nullptr ? "\"stages\":[],\"choices\":[]" : controls_text(*controls));
+      controls == nullptr ? "\"stages\":[],\"choices\":[],\"cards\":[]" : controls_text(*controls));
 }
 
 std::string events_text(const metrics::NewEvents& news) {

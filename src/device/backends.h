@@ -22,6 +22,8 @@ Result<std::unique_ptr<Backend>> make_sim_backend(const DeviceConfig& options,
                                                   FunctionPlace place = {});
 // `sim` with several cores of a card, which run each network together.
 Result<std::unique_ptr<Backend>> make_card_backend(const DeviceConfig& options);
+// `sim` on a virtual processor of a card that others use, too.
+Result<std::unique_ptr<Backend>> make_virtual_backend(const DeviceConfig& options);
 // `host` and `ref`: the typed graph executed directly, fast or obviously; one executor a kernel.
 Result<std::unique_ptr<Backend>> make_executor_backend(const DeviceConfig& options);
 

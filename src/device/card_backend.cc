@@ -3,12 +3,11 @@
 #include "arch/architecture_file.h"
 #include "card/card.h"
 #include "device/backends.h"
+#include "device/card_network.h"
 #include "device/host_steps.h"
 #include "device/network_dram.h"
 #include "device/segment_use.h"
 #include "device/tensor_places.h"
-#include "network/card_layers.h"
-#include "network/card_program.h"
 
 namespace tessera::device {
 namespace {
@@ -16,10 +15,7 @@ namespace {
 // A network on the cores of a card. Cards refer to the program.
 class LoadedCard : public Loaded {
  public:
-  isa::CardProgram program;  // its weights are gone once the device has them
-  OpenSteps host_steps;
-  std::vector<LayerSplit> splits;                  // by layer
-  std::vector<CorePlace> places;                   // of the cores
+  CardNetwork network;                             // its weights are gone once the device has them
   std::vector<std::unique_ptr<card::Card>> cards;  // one a kernel
 };
 
@@ -40,33 +36,20 @@ class CardBackend : public Backend {
 
   Result<LoadedSet> load(const std::shared_ptr<const NetworkState>& network) override {
     TESSERA_TRY(const CardPlacement placement, spread_cores(chip_, options_.cards, options_.cores));
-    TESSERA_TRY(
-        compile::SharedProgram shared,
-        network::program_for_cores(*network, placement, options_.split, options_.cores_per_image));
     auto loaded = std::make_unique<LoadedCard>();
     loaded->name = network->path;
-    loaded->splits = network::layer_splits(network->graph(), chip_, placement, shared);
-    for (const int core : placement.core) {
-      loaded->places.push_back(
-          {core / chip_.card.cores(), core / chip_.card.cores_per_group, core});
-    }
-    loaded->program = std::move(shared.card);
-    const isa::Program& first = loaded->program.cores[0];
-    TESSERA_TRY(loaded->host_steps, open_steps(first));
-    for (const isa::TensorSlot& slot : first.inputs) {
-      loaded->inputs.push_back({slot.name, Bytes{slot_bytes(slot)}});
-    }
-    for (const isa::TensorSlot& slot : first.outputs) {
-      loaded->outputs.push_back({slot.name, Bytes{slot_bytes(slot)}});
-    }
+    TESSERA_TRY(loaded->network, compile_for_card(*network, chip_, placement, options_.split,
+                                                  options_.cores_per_image));
+    loaded->inputs = loaded->network.inputs();
+    loaded->outputs = loaded->network.outputs();
     for (int kernel = 0; kernel < options_.kernels; ++kernel) {
       TESSERA_TRY(auto card, card::Card::create(chip_, placement));
       loaded->cards.push_back(std::move(card));
     }
     LoadedSet set;
-    set.region = first.weights;
+    set.region = loaded->network.first().weights;
     LoadedLayer whole;
-    whole.weight_bytes = Bytes{std::ssize(first.weights)};
+    whole.weight_bytes = Bytes{std::ssize(set.region)};
     set.entries.push_back({std::move(loaded), std::move(whole)});
     return set;
   }
@@ -81,9 +64,9 @@ class CardBackend : public Backend {
     for (LoadedSet::Entry& entry : set.entries) {
       auto& loaded = static_cast<LoadedCard&>(*entry.loaded);
       for (const auto& card : loaded.cards) {
-        TESSERA_RETURN_IF_ERROR(card->load(loaded.program, region));
+        TESSERA_RETURN_IF_ERROR(card->load(loaded.network.program, region));
       }
-      loaded.program.cores[0].weights = {};
+      loaded.network.program.cores[0].weights = {};
     }
     set.region = {};
     return {};
@@ -109,7 +92,7 @@ class CardBackend : public Backend {
  private:
   // Null views: cycles only.
   Result<RunResult> simulate(const LoadedCard& loaded, card::Card& card, const RunViews* views) {
-    const isa::Program& first = loaded.program.cores[0];
+    const isa::Program& first = loaded.network.first();
     CardDram dram(card);
     if (views != nullptr) {
       TESSERA_RETURN_IF_ERROR(
@@ -125,16 +108,9 @@ class CardBackend : public Backend {
 
   Result<RunResult> run_segments(const LoadedCard& loaded, card::Card& card, NetworkDram& dram,
                                  bool timing_only) {
-    const isa::Program& first = loaded.program.cores[0];
-    RunResult result;
-    result.clock_hertz = chip_.clock_hertz;
-    add_hints(first, result);
-    for (std::size_t i = 0; i < result.layers.size(); ++i) {
-      result.layers[i].split = loaded.splits[i];
-    }
-    result.cores = loaded.places;
+    const isa::Program& first = loaded.network.first();
+    RunResult result = loaded.network.begin_result(chip_);
     if (options_.cores_per_image > 0) result.images = options_.cores / options_.cores_per_image;
-    add_host_time(first, loaded.host_steps, chip_, result);
     card::CoreOptions options;
     options.timing_only = timing_only;
     options.check_hazards = options_.check_hazards;
@@ -146,8 +122,8 @@ class CardBackend : public Backend {
         options_.progress("simulate", static_cast<double>(i) / static_cast<double>(segments));
       }
       TESSERA_TRY(const card::CardStatistics statistics, card.run_segment(i, options));
-      add_card_segment(loaded.program, i, statistics, result);
-      for (const OpenStep& step : loaded.host_steps[i]) {
+      add_card_segment(loaded.network.program, i, statistics, result);
+      for (const OpenStep& step : loaded.network.host_steps[i]) {
         if (!timing_only) TESSERA_RETURN_IF_ERROR(run_step(dram, step));
       }
     }

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -13,6 +14,8 @@
 #include "tessera/network.h"
 
 namespace tessera::device {
+
+class VirtualProcessor;
 
 // How fast a device with a modelled clock is in wall time.
 struct Pace {
@@ -50,6 +53,8 @@ struct DeviceConfig {
   int cards = 1;                       // sim: on which they are, as evenly as can be
   CoreSplit split = CoreSplit::kAuto;  // and what each does of a layer
   int cores_per_image = 0;             // sim: teams, each with an image of its own; 0: one of all
+  // sim: not null, it runs on this and has its cores (device/virtual_card.h); shared with the application.
+  std::shared_ptr<VirtualProcessor> processor = {};
   Pace pace = {};
   // A run that takes longer is a failure of the device; 0: no limit but the deadlines of wait().
   std::chrono::nanoseconds run_limit{0};

@@ -112,7 +112,9 @@ Result<std::unique_ptr<Device>> make_device(const DeviceConfig& options) {
 Result<std::unique_ptr<Device>> make_failing_device(const DeviceConfig& options, FaultPlan faults) {
   TESSERA_RETURN_IF_ERROR(check_options(options));
   std::unique_ptr<Backend> backend;
-  if (options.kind == DeviceKind::kSim) {
+  if (options.processor != nullptr) {
+    TESSERA_TRY(backend, make_virtual_backend(options));
+  } else if (options.kind == DeviceKind::kSim) {
     TESSERA_TRY(backend,
                 options.cores > 1 ? make_card_backend(options) : make_sim_backend(options));
   } else {

@@ -23,8 +23,15 @@ constexpr const char* kDebugPositions[] = {"device", "host", "both, compared"};
 // Stages by name over all pipelines; the switches are those of all of them.
 class PipelineControls : public dashboard::Controls {
  public:
-  PipelineControls(const RuntimeState& runtime, std::vector<Pipeline> pipelines)
-      : runtime_(runtime), pipelines_(std::move(pipelines)) {}
+  PipelineControls(const RuntimeState& runtime, std::vector<Pipeline> pipelines,
+                   std::vector<VirtualCard> cards)
+      : runtime_(runtime), pipelines_(std::move(pipelines)), cards_(std::move(cards)) {}
+
+  std::vector<CardStatus> cards() override {
+    std::vector<CardStatus> cards;
+    for (const VirtualCard& card : cards_) cards.push_back(card.status());
+    return cards;
+  }
 
   metrics::Conditions conditions() override {
     metrics::Conditions conditions;
@@ -94,12 +101,13 @@ class PipelineControls : public dashboard::Controls {
  private:
   const RuntimeState& runtime_;  // outlives the controls
   std::vector<Pipeline> pipelines_;
+  const std::vector<VirtualCard> cards_;
 };
 
 class LiveViewState {
  public:
-  LiveViewState(std::shared_ptr<RuntimeState> runtime, std::vector<Pipeline> pipelines)
-      : runtime_(std::move(runtime)), controls_(*runtime_, std::move(pipelines)) {}
+  LiveViewState(std::shared_ptr<RuntimeState> runtime, const LiveViewOptions& options)
+      : runtime_(std::move(runtime)), controls_(*runtime_, options.pipelines, options.cards) {}
 
   Status start(const dashboard::ServerOptions& options) {
     TESSERA_TRY(server_, dashboard::Server::start(runtime_->collector(), &controls_, options));
@@ -122,7 +130,7 @@ Result<LiveView> Runtime::open_live_view(const LiveViewOptions& options) {
     TESSERA_RETURN_IF_ERROR(usable());
     dashboard::ServerOptions server = {.title = options.title};
     TESSERA_TRY(server.listen, dashboard::parse_listen_address(options.listen));
-    auto view = make_shared_here<runtime::LiveViewState>(state_, options.pipelines);
+    auto view = make_shared_here<runtime::LiveViewState>(state_, options);
     TESSERA_RETURN_IF_ERROR(view->start(server));
     return LiveView(std::move(view));
   });

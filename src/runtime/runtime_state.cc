@@ -9,6 +9,7 @@
 #include "base/guarded.h"
 #include "device/device_form.h"
 #include "device/make_device.h"
+#include "device/virtual_card.h"
 #include "runtime/delete_elsewhere.h"
 
 namespace tessera::runtime {
@@ -18,6 +19,12 @@ constexpr std::size_t kDevicesMax = 64;
 
 Error wrong_option(const std::string& device, const std::string& what) {
   return {ErrorCode::kInvalidArgument, fmt::format("device '{}': {}", device, what)};
+}
+
+// A virtual processor's is that of its card.
+Result<ChipConfig> chip_of(const DeviceOptions& options) {
+  if (options.processor) return options.processor.state()->chip();
+  return load_chip_config(options.arch);
 }
 
 Result<device::DeviceConfig> device_options(const DeviceOptions& options, const std::string& name) {
@@ -47,6 +54,11 @@ Result<device::DeviceConfig> device_options(const DeviceOptions& options, const 
                         fmt::format("{} cores and {} virtual functions; allowed is one of them",
                                     options.cores, options.virtual_functions));
   }
+  if (options.processor && options.virtual_functions > 1) {
+    return wrong_option(name,
+                        fmt::format("{} virtual functions of a virtual processor; allowed is 1",
+                                    options.virtual_functions));
+  }
   if (options.traps != 0 && (!simulated || options.timing_only || options.pace > 0)) {
     return wrong_option(name,
                         "traps are of the device sim where it computes the values: not with "
@@ -56,7 +68,7 @@ Result<device::DeviceConfig> device_options(const DeviceOptions& options, const 
   made.kind = options.kind;
   made.name = name;
   if (simulated) {
-    TESSERA_TRY(made.chip, load_chip_config(options.arch));
+    TESSERA_TRY(made.chip, chip_of(options));
   }
   made.kernels = options.kernels;
   made.threads = options.threads;
@@ -73,6 +85,7 @@ Result<device::DeviceConfig> device_options(const DeviceOptions& options, const 
   made.cores = options.cores;
   made.cards = options.cards;
   made.split = options.split;
+  made.processor = options.processor.state();
   return made;
 }
 
@@ -106,7 +119,7 @@ Result<std::shared_ptr<RuntimeState>> RuntimeState::open(const RuntimeOptions& o
       if (wanted.virtual_functions == 1) return functions.error();
       return functions.error().with_context(fmt::format("device '{}'", name));
     }
-    TESSERA_TRY(const ChipConfig chip, load_chip_config(wanted.arch));
+    TESSERA_TRY(const ChipConfig chip, chip_of(wanted));
     for (auto& device : *functions) {
       TESSERA_RETURN_IF_ERROR(state->check_name(device->properties().name));
       state->add(wanted.kind, chip, std::move(device));

@@ -362,6 +362,7 @@ device::DeviceConfig device_of(const SessionOptions& options, const ChipConfig& 
   result.cards = options.cards;
   result.split = options.split;
   result.cores_per_image = options.cores_per_image;
+  result.processor = options.processor.state();
   result.progress = options.progress;
   return result;
 }
@@ -478,6 +479,8 @@ Status Session::bind_states(const std::vector<StateBinding>& bindings) {
     return {};
   });
 }
+
+const VirtualProcessor& Session::processor() const { return state_->options.processor; }
 
 SessionTraffic Session::traffic() const {
   const device::DeviceCounters counters = state_->device->counters();

@@ -52,6 +52,8 @@ constexpr Verb kVerbs[] = {
      "tessera report model.onnx --html report.html", report_verb},
     {"bench", "throughput, latency and the simulator's speed", "tessera bench model.onnx",
      bench_verb},
+    {"card", "tenants on one card: who has what, cycles alone and together",
+     "tessera card --tenant a.onnx:cores=4 --tenant b.onnx:cores=2,weight=2", card_verb},
     {"watch", "run a model again and again behind a live page",
      "tessera watch model.onnx --http 8080 --device sim --pace 1", watch_verb},
     {"top", "live figures of a running pipeline", "tessera top http://127.0.0.1:8080", top_verb},

@@ -27,6 +27,7 @@ Action inspect_verb(CLI::App& app);
 Action asm_verb(CLI::App& app);
 Action disasm_verb(CLI::App& app);
 Action compare_verb(CLI::App& app);
+Action card_verb(CLI::App& app);
 Action conform_verb(CLI::App& app);
 Action report_verb(CLI::App& app);
 Action bench_verb(CLI::App& app);

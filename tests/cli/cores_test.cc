@@ -46,7 +46,7 @@ TEST(SeveralCores, ReportNamesTheSplitOfEachLayerAndWhatMovesForIt) {
 
 TEST(SeveralCores, TheLayersOfAReportAddUpToItsCyclesAndItsMemories) {
   const nlohmann::json report =
-      json_of_cores({"report", "small.onnx", "--cores", "8", "--cards", "2"});
+      json_of_cores({"report", "small.onnx", "--cores", "8", "--cards", "2", "--split", "w"});
   const auto number = [](const nlohmann::json& of, const char* key) {
     return of.at(key).get<std::int64_t>();
   };
@@ -67,7 +67,8 @@ TEST(SeveralCores, TheLayersOfAReportAddUpToItsCyclesAndItsMemories) {
   }
   EXPECT_EQ(dram + number(report, "merged_bytes"), asked);
   EXPECT_EQ(report.at("cycles"),
-            json_of_cores({"run", "small.onnx", "--cores", "8", "--cards", "2", "--timing-only"})
+            json_of_cores({"run", "small.onnx", "--cores", "8", "--cards", "2", "--split", "w",
+                           "--timing-only"})
                 .at("cycles"));
   EXPECT_EQ(report.at("places").size(), 8u);
   EXPECT_EQ(report.at("places")[5], nlohmann::json({{"card", 1}, {"group", 5}, {"number", 20}}));
@@ -88,11 +89,28 @@ TEST(SeveralCores, ReportSaysWhatTheOtherSplitWouldHaveTaken) {
     EXPECT_EQ(of_channels.at("other"),
               nlohmann::json({{"split", "rows"}, {"cycles", of_rows.at("cycles")}}));
     const nlohmann::json& of_best = best.at("layers")[i];
+    if (of_best.at("split") == "one core") continue;
     EXPECT_EQ(of_best.at("other"),
               of_best.at("split") == "rows" ? of_rows.at("other") : of_channels.at("other"));
   }
   EXPECT_EQ(best.at("others"), nlohmann::json({{"w", {{"cycles", rows.at("cycles")}}},
                                                {"oc", {{"cycles", channels.at("cycles")}}}}));
+}
+
+// A network that is too small for all of them.
+TEST(SeveralCores, CoresThatWouldOnlyWaitHaveNoWork) {
+  const nlohmann::json run =
+      json_of_cores({"run", "small.onnx", "--cores", "8", "--cards", "2", "--timing-only"});
+  EXPECT_EQ(run.at("cores"), 8);
+  EXPECT_EQ(run.at("cores_with_work"), 1);
+  const nlohmann::json rows = json_of_cores(
+      {"run", "small.onnx", "--cores", "8", "--cards", "2", "--split", "w", "--timing-only"});
+  EXPECT_EQ(rows.at("cores_with_work"), 8);
+  EXPECT_LT(run.at("cycles"), rows.at("cycles"));
+  const CommandResult text =
+      tessera({"run", "small.onnx", "--arch", "cloud16", "--cores", "8", "--timing-only"});
+  EXPECT_THAT(text.out, HasSubstr("1 of 8 cores have work; more would wait for each other "
+                                     "longer than they save"));
 }
 
 TEST(SeveralCores, ReportPrintsLayersCoresAndWires) {

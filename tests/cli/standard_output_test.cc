@@ -70,6 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "derive relu.onnx -o printed/d.onnx", "compare relu.onnx",
                       "report small.onnx", "report relu.onnx --min-buffer",
                       "bench relu.onnx --seconds 0.01 --device ref", "zoo --list", "doctor",
+                      "card --tenant small.onnx --timing-only",
                       "trace printed/run.jsonl -o printed/t.json"),
     name_of);
 

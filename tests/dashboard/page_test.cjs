@@ -189,6 +189,17 @@ async function otherControlsWork(browser, url) {
   check('a choice reaches the pipeline', (await chosen()) === 'auto');
 }
 
+async function cardsAreDrawn(browser) {
+  const colours = await browser.value("[...document.querySelectorAll('#cards .core')].map((core) => core.style.background)");
+  check('every core of the card is drawn', colours.length === 16, colours.length);
+  check('cores of a tenant have one colour, of two tenants two, free ones none',
+    new Set(colours.slice(0, 4)).size === 1 && colours[4] === colours[5] && colours[4] !== colours[0] && colours[7] === '', colours.slice(0, 8).join(' | '));
+  const reserved = await browser.value("[...document.querySelectorAll('#cards .reserved')].map((core) => core.title).join()");
+  check('a core that somebody is linked for says so', reserved === 'core 6: second, being linked', reserved);
+  const rows = await browser.value("[...document.querySelectorAll('#cards tr')].map((row) => row.textContent)");
+  check('each tenant has a row with its networks', rows.length === 3 && rows[1].includes('firstresnet50.onnx4'), rows.join(' | '));
+}
+
 async function pictures(browser) {
   mkdirSync(folder, { recursive: true });
   const take = async (name) => {
@@ -218,6 +229,7 @@ async function main() {
     browser = await Browser.start(program);
     await browser.open(url, { width: 1400, height: 980 });
     await dataArrives(browser);
+    await cardsAreDrawn(browser);
     await limitIsTold(browser);
     await chartsHoldTheirLevel(browser);
     await zoomWorks(browser);

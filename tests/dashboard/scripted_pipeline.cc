@@ -188,6 +188,27 @@ Status ScriptedPipeline::set_threads(const std::string& stage, int threads) {
   return Error{ErrorCode::kInvalidArgument, "there is no stage '" + stage + "'; allowed pre, post"};
 }
 
+// Two tenants; the second is being linked for a core more.
+std::vector<CardStatus> ScriptedPipeline::cards() {
+  CardStatus card;
+  card.arch = "cloud16";
+  card.clock_hertz = 200'000'000;
+  card.groups = 4;
+  card.cores_per_group = 4;
+  card.processors.resize(2);
+  ProcessorStatus& first = card.processors[0];
+  first.name = "first";
+  first.cores = {0, 1, 2, 3};
+  first.networks = {"resnet50.onnx"};
+  first.runs = 12;
+  first.last_run_cycles = 1'000'000;
+  ProcessorStatus& second = card.processors[1];
+  second.name = "second";
+  second.cores = {4, 5};
+  second.reserved = {6};
+  return {card};
+}
+
 std::vector<Choice> ScriptedPipeline::choices() {
   const std::lock_guard lock(mutex_);
   return {{"tune", tune_, {"off", "auto"}}};

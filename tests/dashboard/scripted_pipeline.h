@@ -32,6 +32,7 @@ class ScriptedPipeline : public Controls {
   std::vector<StageControl> stages() override;
   Status set_threads(const std::string& stage, int threads) override;
   std::vector<Choice> choices() override;
+  std::vector<CardStatus> cards() override;
   Status choose(const std::string& name, const std::string& position) override;
 
  private:

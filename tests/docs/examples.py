@@ -115,6 +115,10 @@ BLOCKS = {
         "$ tessera zoo mobilenet_v1 -o mobilenet_v1.onnx && tessera run mobilenet_v1.onnx --arch cloud16 --cores 4 "
         "--timing-only": Shell(),
         "┌──────────────── group 0 ────────────────┐        ┌──── group 1 ────┐": PICTURE,
+        'const VirtualCard card = *VirtualCard::open("cloud16");': Code(
+            before="using namespace tessera;\n",
+            begin='const Network network_a = *Network::load("model.onnx", {.arch = "cloud16"}), network_b = network_a;\n',
+            end="if (first.processor().status().cores.size() != 4 || card.status().processors.size() != 2) return 1;"),
     },
     "docs/concordance.md": {
         "program ──► group_tasks()   which tasks might be one layer, and what the descriptors alone prove   lift_groups, lift_axis": PICTURE,
@@ -245,6 +249,11 @@ def lines_of(page, scores):
     "docs/schedule.md": {
         "event ──► [ admit ] ──► [ divide ] ──► [ place ] ──► [ carry out ] ──► actions": PICTURE,
         "admit tenant 2 on card 0": Excerpt("src/schedule/scheduler_test.cc", quoted=True),
+        "const CardSchedule schedule = *CardSchedule::open(card, {.core_counts = {1, 2, 4, 8, 16}});": Code(
+            before="using namespace tessera;\n",
+            begin='const VirtualCard card = *VirtualCard::open("cloud16");\n'
+                  'const Network network = *Network::load("model.onnx", {.arch = "cloud16"});\n',
+            end="if (!schedule.status().tenants.empty() || !a.status().cores.empty()) return 1;"),
     },
     "docs/timing.md": {
         "tessera repro timing --data FOLDER          # one table for each file that FOLDER has":

@@ -1,5 +1,6 @@
 // The page of `tessera watch`: follows the server's events, asks for the past, draws.
 
+import { Cards } from './cards.js';
 import { Charts } from './charts.js';
 import { Gestures } from './gestures.js';
 import { moment } from './format.js';
@@ -17,6 +18,7 @@ const timeline = new Timeline(by('timeline'), store);
 const overview = new Overview(by('overview'), store);
 const charts = new Charts(store, (from, to) => gestures.show(from, to));
 const panels = new Panels(store, control);
+const cards = new Cards(by('cards'), by('card-list'));
 const gestures = new Gestures(store, timeline, overview, viewChanged);
 
 function toast(text) {
@@ -114,6 +116,7 @@ function drawState() {
   by('record').setAttribute('aria-pressed', snapshot.recording);
   by('record').querySelector('.text').textContent = snapshot.recording ? 'Recording' : 'Recording off';
   panels.draw();
+  cards.draw(store.state.cards);
   drawLegend();
 }
 

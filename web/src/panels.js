@@ -3,7 +3,7 @@
 import { colorOf } from './canvas.js';
 import { bytes, count, figure, percent, time } from './format.js';
 
-function element(tag, attributes = {}, ...children) {
+export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name in made) made[name] = value;

@@ -23,7 +23,7 @@ using report::CoreUse;
 using report::GroupUse;
 using report::LinkUse;
 
-constexpr std::size_t kReportWidth = 110;
+constexpr std::size_t kCoresReportWidth = 110;
 
 // "rows 16"; "1 core".
 std::string split_text(const LayerSplit& split) {
@@ -143,7 +143,7 @@ std::string layer_table(const RunResult& run, const CardUse& use, const OtherSpl
     row.push_back(others[i] ? with_separators(others[i]->cycles) : "-");
     table.add(std::move(row));
   }
-  return table.text(kReportWidth);
+  return table.text(kCoresReportWidth);
 }
 
 // "12 layers by rows, 3 by channels"; and those of one core with the reason.
@@ -177,7 +177,7 @@ std::string core_table(const RunResult& run, const CardUse& use) {
                share(core.waits_for_data), share(core.waits_for_memory),
                with_separators(core.share_cycles), with_separators(core.bytes_moved)});
   }
-  return table.text(kReportWidth);
+  return table.text(kCoresReportWidth);
 }
 
 std::string wire_table(const RunResult& run, const CardUse& use) {
@@ -202,7 +202,7 @@ std::string wire_table(const RunResult& run, const CardUse& use) {
     add(fmt::format("network from card {}", card), use.sent[card]);
     add(fmt::format("network to card {}", card), use.received[card]);
   }
-  return table.text(kReportWidth);
+  return table.text(kCoresReportWidth);
 }
 
 void print_text(const Network& network, const CoresArguments& cores, const RunResult& run,

@@ -1,0 +1,44 @@
+// What is seen of a virtual card: its groups and cores, and who has what of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+// Of a virtual processor, now.
+struct ProcessorStatus {
+  std::string name;
+  std::vector<int> cores;                           // of the card; none: it waits for some
+  std::vector<int> reserved;                        // cores that it is being linked for, besides
+  std::vector<int> groups;                          // in which it has a core
+  std::int64_t memory_first = 0, memory_bytes = 0;  // in the memory of each of these groups
+  std::int64_t weight = 1;              // of each channel, among those who have cores in the group
+  bool running = false;                 // a run is under way
+  std::vector<std::string> networks;    // that are loaded
+  std::int64_t runs = 0, failures = 0;  // that ended well; that ended with an error
+  // Of the last run that ended well: from its beginning to its end on the card's clock, the host's steps
+  // included.
+  std::int64_t last_run_cycles = 0;
+  std::int64_t changes = 0;        // how often it got other cores
+  std::int64_t cleared_bytes = 0;  // of memory, when it gave up what it had
+};
+
+// Of a virtual card, now. Core c is in group c / cores_per_group.
+struct CardStatus {
+  std::string arch;
+  std::int64_t clock_hertz = 0;
+  int groups = 0, cores_per_group = 0;
+  std::int64_t memory_bytes = 0;  // of each group
+  std::int64_t cycles = 0;        // of the card's clock, which stands still while nobody runs
+  std::vector<ProcessorStatus> processors;  // in the order in which they were taken
+
+  // By the last run of the processor; 0: none has ended.
+  double images_per_second(const ProcessorStatus& processor) const {
+    if (processor.last_run_cycles == 0) return 0;
+    return static_cast<double>(clock_hertz) / static_cast<double>(processor.last_run_cycles);
+  }
+};
+
+}  // namespace tessera

@@ -1,0 +1,587 @@
+#include "device/virtual_card.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <optional>
+#include <utility>
+
+#include "arch/architecture_file.h"
+#include "base/check.h"
+#include "device/core_choice.h"
+#include "device/segment_use.h"
+#include "device/tensor_places.h"
+
+namespace tessera::device {
+
+struct VirtualCardState {
+  explicit VirtualCardState(const ChipConfig& of) : chip(of), owner(of.card.cores(), nullptr) {}
+
+  // The thread in front may step.
+  bool may_step() const { return idle_in_step == 0 && card->busy(); }
+  Cycles cycles() const { return base + card->now(); }
+  std::vector<CoreUse> uses_by(const VirtualProcessor* of) const {
+    std::vector<CoreUse> uses;
+    for (const VirtualProcessor* const one : owner) {
+      uses.push_back(one == nullptr ? CoreUse::kFree
+                     : one == of    ? CoreUse::kOwn
+                                    : CoreUse::kOthers);
+    }
+    return uses;
+  }
+
+  const ProcessMark mark;
+  const ChipConfig chip;
+  std::mutex mutex;  // of what follows
+  std::condition_variable changed;
+  std::atomic<int> wanted = 0;  // threads that wait for the lock, before whom the clock stops
+  bool led = false;             // a thread steps
+  int idle_in_step = 0;         // processors in step that have no run
+  Cycles base = 0;              // of the clock, when the shared card began at 0
+  std::unique_ptr<card::SharedCard> card;
+  std::vector<VirtualProcessor*> processors;
+  std::vector<const VirtualProcessor*> owner;  // by core; null: free
+};
+
+// The card's lock, for which the thread that steps makes room.
+class CardLock {
+ public:
+  explicit CardLock(VirtualCardState& state) : state_(state) {
+    ++state.wanted;
+    lock_ = std::unique_lock(state.mutex);
+    --state.wanted;
+    state.changed.notify_all();
+  }
+  ~CardLock() { state_.changed.notify_all(); }
+  CardLock(const CardLock&) = delete;
+  CardLock& operator=(const CardLock&) = delete;
+
+  template <typename Condition>
+  void wait(const Condition& condition) {
+    state_.changed.wait(lock_, condition);
+  }
+
+  // Steps the card, or waits while another thread does, until `over`.
+  void step_until(const bool& over) {
+    while (!over) {
+      if (state_.led || !state_.may_step()) {
+        state_.changed.wait(lock_);
+        continue;
+      }
+      lead(over);
+    }
+  }
+
+ private:
+  // Also where something throws: others go on then.
+  struct Lead {
+    explicit Lead(VirtualCardState& of) : state(of) { state.led = true; }
+    ~Lead() {
+      state.led = false;
+      state.changed.notify_all();
+    }
+    VirtualCardState& state;
+  };
+  void lead(const bool& over) {
+    constexpr int kSteps = 256;  // between looks at who waits
+    const Lead leads(state_);
+    while (!over && state_.may_step()) {
+      for (int i = 0; i < kSteps && !over && state_.may_step(); ++i) state_.card->step();
+      if (state_.wanted > 0) wait([this] { return state_.wanted == 0; });
+    }
+  }
+
+  VirtualCardState& state_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+namespace {
+
+// The memory of a tenant's program. The card's lock is held.
+class TenantDram : public NetworkDram {
+ public:
+  TenantDram(card::SharedCard& card, card::TenantId tenant, std::size_t program)
+      : card_(card), tenant_(tenant), program_(program) {}
+  Status bind(isa::DramAddress address, std::span<std::byte> bytes) override {
+    return card_.bind(tenant_, program_, address, bytes);
+  }
+  Status write(isa::DramAddress address, std::span<const std::byte> bytes) override {
+    return card_.write(tenant_, program_, address, bytes);
+  }
+  Status read(isa::DramAddress address, std::span<std::byte> bytes) const override {
+    return card_.read(tenant_, program_, address, bytes);
+  }
+
+ private:
+  card::SharedCard& card_;
+  const card::TenantId tenant_;
+  const std::size_t program_;
+};
+
+Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
+
+bool have_in_common(const std::vector<int>& groups, const std::vector<int>& others) {
+  return std::ranges::any_of(
+      groups, [&](int group) { return std::ranges::find(others, group) != others.end(); });
+}
+
+}  // namespace
+
+// ---- the card ----
+
+VirtualCard::VirtualCard(std::shared_ptr<VirtualCardState> state) : state_(std::move(state)) {}
+
+Result<std::shared_ptr<VirtualCard>> VirtualCard::create(const ChipConfig& chip) {
+  auto state = make_shared_here<VirtualCardState>(chip);
+  TESSERA_TRY(state->card, card::SharedCard::create(chip));
+  return std::shared_ptr<VirtualCard>(new VirtualCard(std::move(state)));
+}
+
+const ChipConfig& VirtualCard::chip() const { return state_->chip; }
+card::SharedCard& VirtualCard::shared_card() { return *state_->card; }
+
+namespace {
+
+Status check_share(const ProcessorShare& share, const ChipConfig& chip) {
+  if (share.core_numbers.empty() && (share.cores < 0 || share.cores > chip.card.cores())) {
+    return invalid(fmt::format("{} cores; '{}' has {}, allowed 0 (none yet) to {}", share.cores,
+                               chip.name, chip.card.cores(), chip.card.cores()));
+  }
+  if (share.memory_bytes < 0 || share.memory_bytes > chip.dram.bytes) {
+    return invalid(
+        fmt::format("{} bytes of memory; a group of '{}' has {}, allowed 0 (its part of "
+                    "a core) to {}",
+                    share.memory_bytes, chip.name, chip.dram.bytes, chip.dram.bytes));
+  }
+  if (share.weight < 1 || share.weight > engines::kTenantWeightMax) {
+    return invalid(
+        fmt::format("a weight of {}, allowed 1 to {}", share.weight, engines::kTenantWeightMax));
+  }
+  return {};
+}
+
+std::int64_t memory_of(const ProcessorShare& share, const ChipConfig& chip) {
+  constexpr std::int64_t kUnit = card::kTenantMemoryAlignment;
+  if (share.memory_bytes > 0) {
+    return std::min(round_up(share.memory_bytes, kUnit), chip.dram.bytes / kUnit * kUnit);
+  }
+  return chip.dram.bytes / chip.card.cores_per_group / kUnit * kUnit;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<VirtualProcessor>> VirtualCard::take(const ProcessorShare& share) {
+  VirtualCardState& state = *state_;
+  TESSERA_RETURN_IF_ERROR(state.mark.check("virtual card"));
+  std::string name = share.name;
+  const auto named = [&](const VirtualProcessor* one) { return one->name() == name; };
+  std::shared_ptr<VirtualProcessor> processor;
+  {
+    const CardLock lock(state);
+    for (int i = 0;
+         name.empty() || (share.name.empty() && std::ranges::any_of(state.processors, named));
+         ++i) {
+      name = fmt::format("tenant{}", i);
+    }
+    const Status checked = std::ranges::any_of(state.processors, named)
+                               ? invalid("there are two of this name; allowed is one")
+                               : check_share(share, state.chip);
+    if (!checked.ok()) return checked.error().with_context(fmt::format("tenant '{}'", name));
+    processor.reset(new VirtualProcessor(state_, name, memory_of(share, state.chip), share.weight),
+                    DeleteHere{});
+    state.processors.push_back(processor.get());
+  }
+  TESSERA_RETURN_IF_ERROR(share.core_numbers.empty() ? processor->resize(share.cores)
+                                                     : processor->move(share.core_numbers));
+  return processor;
+}
+
+CardStatus VirtualCard::status() const {
+  CardStatus status;
+  const ChipConfig& chip = state_->chip;
+  status.arch = chip.name;
+  status.clock_hertz = chip.clock_hertz;
+  status.groups = chip.card.groups;
+  status.cores_per_group = chip.card.cores_per_group;
+  status.memory_bytes = chip.dram.bytes;
+  const CardLock lock(*state_);
+  status.cycles = state_->cycles();
+  for (const VirtualProcessor* const one : state_->processors) {
+    status.processors.push_back(one->status_locked());
+  }
+  return status;
+}
+
+// ---- a processor ----
+
+VirtualProcessor::~VirtualProcessor() {
+  const CardLock lock(*card_);
+  TESSERA_CHECK(!running_, "virtual processor '{}' is given up while it runs", name_);
+  if (!cores_.empty()) clear();
+  if (in_step_) --card_->idle_in_step;
+  std::erase(card_->processors, this);
+  std::ranges::replace(card_->owner, static_cast<const VirtualProcessor*>(this), nullptr);
+}
+
+const ChipConfig& VirtualProcessor::chip() const { return card_->chip; }
+
+ProcessorStatus VirtualProcessor::status() const {
+  const CardLock lock(*card_);
+  return status_locked();
+}
+
+ProcessorStatus VirtualProcessor::status_locked() const {
+  ProcessorStatus status = counters_;
+  status.name = name_;
+  status.cores = cores_;
+  for (std::size_t core = 0; core < card_->owner.size(); ++core) {
+    const int number = static_cast<int>(core);
+    if (card_->owner[core] != this || std::ranges::count(cores_, number) > 0) continue;
+    status.reserved.push_back(number);
+  }
+  if (!cores_.empty()) {
+    status.groups = placement_.group;
+    std::ranges::sort(status.groups);
+    status.memory_first = range_.first;
+  }
+  status.memory_bytes = memory_bytes_;
+  status.weight = weight_;
+  status.running = running_;
+  for (const auto& program : programs_) status.networks.push_back(program->network->path);
+  return status;
+}
+
+// Zeros what it has, and leaves it without cores. Nothing of it runs.
+void VirtualProcessor::clear() {
+  const Result<Cycles> cleared = card_->card->remove_tenant(tenant_);
+  TESSERA_CHECK(cleared.ok(), "virtual processor '{}': {}", name_, cleared.error().message);
+  counters_.cleared_bytes += range_.bytes * std::ssize(placement_.group);
+  cores_.clear();
+}
+
+// ---- networks ----
+
+Result<std::shared_ptr<VirtualProcessor::Program>> VirtualProcessor::add(
+    const std::shared_ptr<const NetworkState>& network, CoreSplit split) {
+  TESSERA_RETURN_IF_ERROR(card_->mark.check("virtual card"));
+  const ChipConfig& chip = card_->chip;
+  if (fingerprint(network->chip) != fingerprint(chip)) {
+    return invalid(
+        fmt::format("'{}' is for '{}' (fingerprint {:016x}), the virtual card is '{}' "
+                    "({:016x}); load it for that architecture",
+                    network->path, network->chip.name, fingerprint(network->chip), chip.name,
+                    fingerprint(chip)));
+  }
+  const std::lock_guard changing(change_mutex_);
+  if (cores_.empty()) return no_cores();
+  auto program = std::make_shared<Program>();
+  program->network = network;
+  program->split = split;
+  auto compiled = compile_for_card(*network, chip, placement_, split);
+  if (!compiled.ok()) return compiled.error().with_context(fmt::format("tenant '{}'", name_));
+  program->compiled = std::make_shared<const CardNetwork>(std::move(*compiled));
+  CardLock lock(*card_);
+  wait_for_rest(lock);
+  TESSERA_RETURN_IF_ERROR(load(*program));
+  programs_.push_back(program);
+  return program;
+}
+
+Error VirtualProcessor::no_cores() const {
+  return {ErrorCode::kUnavailable,
+          fmt::format("tenant '{}' has no cores at present; give it some, or wait until others "
+                      "leave",
+                      name_)};
+}
+
+Status VirtualProcessor::load(Program& program) {
+  auto number = card_->card->load(tenant_, program.compiled->program);
+  if (!number.ok() && number.error().code == ErrorCode::kDoesNotFit) {
+    return Error{ErrorCode::kDoesNotFit,
+                 fmt::format("tenant '{}': '{}' does not fit the {} bytes of memory that it has of "
+                             "each group; take more",
+                             name_, program.network->path, memory_bytes_)};
+  }
+  if (!number.ok()) {
+    return number.error().with_context(
+        fmt::format("tenant '{}', '{}'", name_, program.network->path));
+  }
+  program.number = *number;
+  return {};
+}
+
+void VirtualProcessor::remove(const std::shared_ptr<Program>& program) {
+  const std::lock_guard changing(change_mutex_);
+  CardLock lock(*card_);
+  wait_for_rest(lock);
+  std::erase(programs_, program);
+  if (cores_.empty()) return;
+  const Status unloaded = card_->card->unload(tenant_, program->number);
+  TESSERA_CHECK(unloaded.ok(), "virtual processor '{}': {}", name_, unloaded.error().message);
+}
+
+// ---- runs ----
+
+namespace {
+
+// Takes the host's steps behind a segment, and says how long they last.
+Result<Cycles> take_host_steps(TenantDram& dram, const std::vector<OpenStep>& steps,
+                               const ChipConfig& chip, bool timing_only) {
+  for (const OpenStep& step : steps) {
+    if (!timing_only) TESSERA_RETURN_IF_ERROR(run_step(dram, step));
+  }
+  return host_time(steps, chip).both();
+}
+
+}  // namespace
+
+// A run, while the card's lock is held but for the time in which the clock goes on.
+struct VirtualProcessor::Flight {
+  explicit Flight(VirtualProcessor& of) : processor(of) { processor.running_ = true; }
+  ~Flight() {
+    processor.running_ = false;
+    processor.card_->changed.notify_all();
+  }
+  Flight(const Flight&) = delete;
+  Flight& operator=(const Flight&) = delete;
+
+  VirtualProcessor& processor;
+  bool over = false;
+  card::TenantResult end;
+  Cycles base = 0;  // of the card's clock
+};
+
+void VirtualProcessor::end_flight(Flight& flight, card::TenantResult&& end) {
+  flies_ = false;
+  if (in_step_) ++card_->idle_in_step;
+  if (end.status.ok()) {
+    ++counters_.runs;
+    counters_.last_run_cycles = end.end - end.begin;
+  } else {
+    ++counters_.failures;
+  }
+  flight.base = card_->base;
+  flight.end = std::move(end);
+  flight.over = true;
+  card_->changed.notify_all();
+}
+
+// Runs that have not begun wait meanwhile.
+void VirtualProcessor::wait_for_rest(CardLock& lock) {
+  changing_ = true;
+  lock.wait([this] { return !running_; });
+  changing_ = false;
+}
+
+Result<RunResult> VirtualProcessor::run(const Program& program, const ProcessorRun& run) {
+  TESSERA_RETURN_IF_ERROR(card_->mark.check("virtual card"));
+  CardLock lock(*card_);
+  lock.wait([this] { return !running_ && !changing_; });
+  if (cores_.empty()) return no_cores();
+  Flight flight(*this);
+  const CardNetwork& network = *program.compiled;  // which stays while this runs
+  TenantDram dram(*card_->card, tenant_, program.number);
+  const bool timing_only = run.views == nullptr;
+  if (!timing_only) {
+    TESSERA_RETURN_IF_ERROR(
+        place_tensors(dram, network.first().inputs, run.views->inputs, false, TensorRole::kInput));
+  }
+  const auto host_steps = [&](std::size_t segment) {
+    return take_host_steps(dram, network.host_steps[segment], card_->chip, timing_only);
+  };
+  const auto ended = [&](card::TenantResult&& end) { end_flight(flight, std::move(end)); };
+  if (!card_->card->busy()) card_->base = card_->cycles();
+  TESSERA_RETURN_IF_ERROR(
+      card_->card->start(tenant_, {.program = program.number,
+                                   .options = {.timing_only = timing_only,
+                                               .check_hazards = run.check_hazards,
+                                               .trace = run.trace,
+                                               .traps = run.traps},
+                                   .host_steps = host_steps,
+                                   .ended = ended}));
+  flies_ = true;
+  if (in_step_) --card_->idle_in_step;
+  lock.step_until(flight.over);
+  const card::TenantResult& end = flight.end;
+  if (!end.status.ok()) return end.status.error().with_context(fmt::format("tenant '{}'", name_));
+  RunResult result = network.begin_result(card_->chip);
+  for (std::size_t i = 0; i < end.segments.size(); ++i) {
+    add_card_segment(network.program, i, end.segments[i], result);
+  }
+  result.card_begin = flight.base + end.begin;
+  result.card_end = flight.base + end.end;
+  if (timing_only) return result;
+  const auto& outputs = network.first().outputs;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    TESSERA_RETURN_IF_ERROR(dram.read(outputs[i].address, run.views->outputs[i]));
+  }
+  return result;
+}
+
+void VirtualProcessor::set_in_step(bool in_step) {
+  const CardLock lock(*card_);
+  if (in_step == in_step_) return;
+  in_step_ = in_step;
+  if (!flies_) card_->idle_in_step += in_step ? 1 : -1;
+}
+
+// ---- other cores ----
+
+Status VirtualProcessor::resize(int cores) {
+  return change([this, cores]() -> Result<std::vector<int>> {
+    const ChipConfig& chip = card_->chip;
+    if (cores < 0 || cores > chip.card.cores()) {
+      return invalid(fmt::format("{} cores; '{}' has {}, allowed 0 (none) to {}", cores, chip.name,
+                                 chip.card.cores(), chip.card.cores()));
+    }
+    const std::vector<CoreUse> uses = card_->uses_by(this);
+    std::vector<int> chosen = choose_cores(uses, chip.card.cores_per_group, cores);
+    if (std::ssize(chosen) == cores) return chosen;
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("{} cores are wanted; others have {} of the {} of '{}', allowed is up "
+                             "to {}",
+                             cores, std::ranges::count(uses, CoreUse::kOthers), uses.size(),
+                             chip.name, chosen.size())};
+  });
+}
+
+Status VirtualProcessor::move(std::vector<int> cores) {
+  return change([this, &cores]() -> Result<std::vector<int>> {
+    for (const int core : cores) {
+      // Other numbers are refused where they are placed.
+      if (core < 0 || core >= std::ssize(card_->owner)) break;
+      const VirtualProcessor* const owner = card_->owner[static_cast<std::size_t>(core)];
+      if (owner == nullptr || owner == this) continue;
+      return Error{ErrorCode::kUnavailable,
+                   fmt::format("core {} of '{}' is that of tenant '{}'; take others, or wait until "
+                               "it is given up",
+                               core, card_->chip.name, owner->name())};
+    }
+    return std::move(cores);
+  });
+}
+
+Status VirtualProcessor::change(const Choice& choose) {
+  const auto named = [this](const Status& status) -> Status {
+    return status.ok() ? status
+                       : Status(status.error().with_context(fmt::format("tenant '{}'", name_)));
+  };
+  TESSERA_RETURN_IF_ERROR(card_->mark.check("virtual card"));
+  const std::lock_guard changing(change_mutex_);
+  Move move;
+  if (const Status reserved = reserve(choose, move); !reserved.ok()) return named(reserved);
+  Status status = compile(move);
+  if (status.ok()) status = change_over(move);
+  const CardLock lock(*card_);
+  forget(move);
+  return named(status);
+}
+
+// What it wants is its own from now on, beside what it has.
+Status VirtualProcessor::reserve(const Choice& choose, Move& move) {
+  const CardLock lock(*card_);
+  TESSERA_TRY(move.cores, choose());
+  if (!move.cores.empty()) {
+    TESSERA_TRY(move.placement, place_on(card_->chip, 1, move.cores));
+    TESSERA_TRY(move.range, choose_range(move.placement));
+  }
+  for (const int core : move.cores) card_->owner[static_cast<std::size_t>(core)] = this;
+  pending_ = &move;
+  return {};
+}
+
+// Cores that it does not have now are free.
+void VirtualProcessor::forget(const Move& move) {
+  TESSERA_CHECK(pending_ == &move, "virtual processor '{}' forgets another change", name_);
+  pending_ = nullptr;
+  for (std::size_t core = 0; core < card_->owner.size(); ++core) {
+    if (card_->owner[core] != this) continue;
+    if (std::ranges::count(cores_, static_cast<int>(core)) == 0) card_->owner[core] = nullptr;
+  }
+}
+
+// The range that it has, if it is free in the groups; else the lowest that is.
+Result<engines::DramRange> VirtualProcessor::choose_range(const CardPlacement& placement) const {
+  std::vector<engines::DramRange> taken;
+  for (const VirtualProcessor* const one : card_->processors) {
+    if (one == this) continue;
+    if (!one->cores_.empty() && have_in_common(one->placement_.group, placement.group)) {
+      taken.push_back(one->range_);
+    }
+    if (one->pending_ != nullptr &&
+        have_in_common(one->pending_->placement.group, placement.group)) {
+      taken.push_back(one->pending_->range);
+    }
+  }
+  const auto is_free = [&](const engines::DramRange& range) {
+    return range.last() <= card_->chip.dram.bytes &&
+           std::ranges::none_of(taken, [&](const auto& other) { return other.overlaps(range); });
+  };
+  if (range_.bytes > 0 && is_free(range_)) return range_;
+  std::vector<std::int64_t> firsts = {0};
+  for (const engines::DramRange& range : taken) firsts.push_back(range.last());
+  std::ranges::sort(firsts);
+  for (const std::int64_t first : firsts) {
+    if (is_free({first, memory_bytes_})) return engines::DramRange{first, memory_bytes_};
+  }
+  return Error{ErrorCode::kUnavailable,
+               fmt::format("{} bytes of memory in each of the groups {}; each of '{}' has {}, and "
+                           "no gap between others is as large; take less, or cores of other groups",
+                           memory_bytes_, fmt::join(placement.group, " "), card_->chip.name,
+                           card_->chip.dram.bytes)};
+}
+
+// While runs go on. A network whose cores only get other numbers is not compiled again.
+Status VirtualProcessor::compile(Move& move) const {
+  for (const auto& program : programs_) {
+    if (move.cores.empty()) {
+      move.compiled.push_back(program->compiled);
+      continue;
+    }
+    if (!cores_.empty() && move.placement.memory == placement_.memory) {
+      auto moved = std::make_shared<CardNetwork>(*program->compiled);
+      moved->places = places_of(move.placement, card_->chip);
+      move.compiled.push_back(std::move(moved));
+      continue;
+    }
+    TESSERA_TRY(CardNetwork compiled,
+                compile_for_card(*program->network, card_->chip, move.placement, program->split));
+    move.compiled.push_back(std::make_shared<const CardNetwork>(std::move(compiled)));
+  }
+  return {};
+}
+
+Status VirtualProcessor::change_over(const Move& move) {
+  CardLock lock(*card_);
+  wait_for_rest(lock);
+  if (move.cores == cores_) return {};
+  Move old{.cores = cores_, .placement = placement_, .range = range_};
+  for (const auto& program : programs_) old.compiled.push_back(program->compiled);
+  Status settled = settle_on(move);
+  if (settled.ok()) {
+    if (!old.cores.empty()) ++counters_.changes;
+    return {};
+  }
+  const Status back = settle_on(old);
+  TESSERA_CHECK(back.ok(), "virtual processor '{}' finds no way back: {}", name_,
+                back.error().message);
+  return settled;
+}
+
+// Nothing of it runs.
+Status VirtualProcessor::settle_on(const Move& move) {
+  if (!cores_.empty()) clear();
+  for (std::size_t i = 0; i < programs_.size(); ++i) programs_[i]->compiled = move.compiled[i];
+  if (move.cores.empty()) return {};
+  TESSERA_TRY(tenant_, card_->card->add_tenant({move.cores, move.range, weight_}));
+  cores_ = move.cores;
+  placement_ = move.placement;
+  range_ = move.range;
+  for (const auto& program : programs_) TESSERA_RETURN_IF_ERROR(load(*program));
+  return {};
+}
+
+}  // namespace tessera::device

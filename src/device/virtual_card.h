@@ -1,0 +1,161 @@
+// A card that several tenants use at once: each has a virtual processor, cores, memory and bandwidth of its
+// own, and all are simulated on one clock.
+//
+//   tenant's thread ─ run ─┐
+//   tenant's thread ─ run ─┤ lock ─► SharedCard: the thread in front steps the clock until its own run is
+//   owner ─ other cores ───┘         over, then the next one does
+//
+// The clock goes on while anybody runs. Threads decide in which cycle a run begins, unless processors are
+// in step (set_in_step()): then cycles follow from the runs alone.
+//
+// Other cores: networks are compiled for them while runs go on; the changeover waits for the run that is
+// under way, clears the cores and memory that it had and places the networks anew. A processor may be left
+// without cores: its runs end with kUnavailable until it has some.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "arch/chip_config.h"
+#include "base/process_mark.h"
+#include "base/result.h"
+#include "card/shared_card.h"
+#include "device/backend.h"
+#include "device/card_network.h"
+#include "tessera/card_status.h"
+#include "tessera/core_split.h"
+
+namespace tessera::device {
+
+class VirtualProcessor;
+class CardLock;
+struct VirtualCardState;
+
+// What a tenant asks for.
+struct ProcessorShare {
+  std::string name = {};               // empty: "tenant0", the lowest that is free
+  int cores = 1;                       // that the card chooses (core_choice.h); 0: none yet
+  std::vector<int> core_numbers = {};  // not empty: these
+  // Of each group in which it has a core, rounded up to 4096; 0: a group's memory divided by its cores.
+  std::int64_t memory_bytes = 0;
+  std::int64_t weight = 1;  // 1 to engines::kTenantWeightMax
+};
+
+// For several threads at once. In a process that was forked off its calls are errors.
+class VirtualCard {
+ public:
+  // As SharedCard::create().
+  static Result<std::shared_ptr<VirtualCard>> create(const ChipConfig& chip);
+
+  const ChipConfig& chip() const;
+  // The error names what is not free, or out of bounds. The processor's cores and memory go back, cleared,
+  // with its last owner.
+  Result<std::shared_ptr<VirtualProcessor>> take(const ProcessorShare& share);
+  CardStatus status() const;
+
+  // For tests, while nobody runs: what lies beneath.
+  card::SharedCard& shared_card();
+
+ private:
+  explicit VirtualCard(std::shared_ptr<VirtualCardState> state);
+  const std::shared_ptr<VirtualCardState> state_;  // shared with its processors
+};
+
+// What a run on a virtual processor may be asked for.
+struct ProcessorRun {
+  const RunViews* views = nullptr;  // null: cycles only
+  bool check_hazards = false, trace = false;
+  std::uint8_t traps = 0;
+};
+
+// For several threads at once; runs of one processor follow each other.
+class VirtualProcessor {
+ public:
+  // A network that is loaded on it.
+  struct Program {
+    std::shared_ptr<const NetworkState> network;
+    CoreSplit split = CoreSplit::kAuto;
+    std::shared_ptr<const CardNetwork> compiled;  // for the cores that the processor has
+    std::size_t number = 0;                       // on the card
+  };
+
+  ~VirtualProcessor();
+  VirtualProcessor(const VirtualProcessor&) = delete;
+  VirtualProcessor& operator=(const VirtualProcessor&) = delete;
+
+  const ChipConfig& chip() const;
+  const std::string& name() const { return name_; }
+  std::int64_t memory_bytes() const { return memory_bytes_; }
+  ProcessorStatus status() const;
+  const std::shared_ptr<VirtualCardState>& card() const { return card_; }
+
+  // Compiles the network for the cores that it has, and again for each others that it gets; places it in
+  // its memory. It stays until it is removed.
+  Result<std::shared_ptr<Program>> add(const std::shared_ptr<const NetworkState>& network,
+                                       CoreSplit split);
+  void remove(const std::shared_ptr<Program>& program);
+  // Waits for the run before, and for the end of this one.
+  Result<RunResult> run(const Program& program, const ProcessorRun& run);
+
+  // Other cores: so many, of which it keeps what it can, or just these; none: it gives up all. Runs that
+  // are under way end on the old ones. After an error it has what it had.
+  Status resize(int cores);
+  Status move(std::vector<int> cores);
+
+  // In step, the clock stands still whenever this processor has no run: runs that follow each other leave
+  // no gap, and those of several in step begin together, whatever their threads do. Whoever leaves it
+  // on and begins no run stops the whole card.
+  void set_in_step(bool in_step);
+
+ private:
+  friend class VirtualCard;
+  VirtualProcessor(std::shared_ptr<VirtualCardState> card, std::string name, std::int64_t memory,
+                   std::int64_t weight)
+      : card_(std::move(card)), name_(std::move(name)), memory_bytes_(memory), weight_(weight) {}
+
+  // Cores with what lies on them.
+  struct Move {
+    std::vector<int> cores = {};
+    CardPlacement placement = {};
+    engines::DramRange range = {};
+    std::vector<std::shared_ptr<const CardNetwork>> compiled = {};  // by program
+  };
+  using Choice = std::function<Result<std::vector<int>>()>;
+  Status change(const Choice& choose);
+  Status reserve(const Choice& choose, Move& move);
+  void forget(const Move& move);
+  Status compile(Move& move) const;
+  Status change_over(const Move& move);
+  Status settle_on(const Move& move);
+  Result<engines::DramRange> choose_range(const CardPlacement& placement) const;
+  Status load(Program& program);
+  void clear();
+  Error no_cores() const;
+  ProcessorStatus status_locked() const;
+  struct Flight;  // a run
+  void end_flight(Flight& flight, card::TenantResult&& end);
+  void wait_for_rest(CardLock& lock);
+
+  const std::shared_ptr<VirtualCardState> card_;  // shared with the card's other processors
+  const std::string name_;
+  const std::int64_t memory_bytes_, weight_;
+  std::mutex change_mutex_;  // of one that changes cores or programs; before the card's lock
+
+  // With the card's lock held:
+  std::vector<int> cores_;
+  CardPlacement placement_;
+  engines::DramRange range_;
+  card::TenantId tenant_ = 0;  // on the shared card, where it has cores
+  std::vector<std::shared_ptr<Program>> programs_;
+  const Move* pending_ = nullptr;  // what is reserved for a change
+  bool running_ = false;           // until what it gave has been taken
+  bool flies_ = false;             // until it has ended on the clock
+  bool changing_ = false, in_step_ = false;
+  ProcessorStatus counters_;
+};
+
+}  // namespace tessera::device
