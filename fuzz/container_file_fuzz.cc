@@ -21,6 +21,8 @@ using namespace tessera;  // a fuzz target
 void check_file(std::span<const std::byte> file) {
   const auto package = package::parse_package(file, "f");
   const auto program = package::parse_program(file, "f");
+  const auto cores = package::parse_card_program_alone(file, "f");
+  TESSERA_CHECK(!program.ok() || (cores.ok() && cores->cores.size() == 1), "a program of no core");
   (void)package::parse_unlinked(file, "f").ok();
   TESSERA_CHECK(!package.ok() || !program.ok(), "both a package and a program");
   const package::FileKind kind = package::file_kind(file);

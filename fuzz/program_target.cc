@@ -39,11 +39,27 @@ ContainerOutcome verified(const isa::Program& program, ContainerOutcome otherwis
   return isa::verify_program(program, ChipConfig()).ok() ? ContainerOutcome::kVerified : otherwise;
 }
 
-Result<std::vector<std::byte>> zeros(const isa::SectionPart& part) {
-  constexpr std::uint64_t kMost = 1 << 16;
-  if (part.bytes <= kMost) return std::vector<std::byte>(part.bytes);
-  return Error{ErrorCode::kInvalidArgument, "too much"};
+ContainerOutcome verified(const isa::CardProgram& program, ContainerOutcome otherwise) {
+  if (program.cores.size() == 1) return verified(program.cores.front(), otherwise);
+  return isa::verify_card_program(program, ChipConfig()).ok() ? ContainerOutcome::kVerified
+                                                              : otherwise;
 }
+
+// For as many bytes of a program as a fuzzer has time for.
+class Zeros {
+ public:
+  Result<std::vector<std::byte>> operator()(const isa::SectionPart& part) {
+    constexpr std::uint64_t kMost = 1 << 16;
+    if (part.bytes > kMost || part.bytes > left_) {
+      return Error{ErrorCode::kInvalidArgument, "too much"};
+    }
+    left_ -= part.bytes;
+    return std::vector<std::byte>(part.bytes);
+  }
+
+ private:
+  std::uint64_t left_ = 1 << 20;
+};
 
 // Frames without a graph link and are proved, or are refused, too.
 void link_alone(std::span<const std::byte> file) {
@@ -59,11 +75,14 @@ ContainerOutcome container_target(std::span<const std::byte> bytes) {
   if (bytes.size() < kHeadBytes) return ContainerOutcome::kRefused;
   const std::vector<std::byte> file = container_with(bytes, is_package(bytes));
   if (!is_package(bytes)) {
-    auto read = package::parse_program_alone(file, "fuzz.tprog");
+    auto read = package::parse_card_program_alone(file, "fuzz.tprog");
+    const bool one = read.ok() && read->cores.size() == 1;
+    TESSERA_CHECK(package::parse_program_alone(file, "fuzz.tprog").ok() == one,
+                  "a program for several cores that one core runs");
     if (!read.ok()) return ContainerOutcome::kRefused;
     // What it refers to is there, as far as it is small.
     const auto outcome = verified(*read, ContainerOutcome::kParsed);
-    if (!package::read_elsewhere(*read, "fuzz.tprog", zeros).ok()) return outcome;
+    if (!package::read_elsewhere(read->cores.front(), "fuzz.tprog", Zeros()).ok()) return outcome;
     return verified(*read, ContainerOutcome::kParsed);
   }
   link_alone(file);

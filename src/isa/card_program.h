@@ -31,14 +31,28 @@ struct CardProgram {
   // By core: the memory beside it, numbered from 0 on without a gap, below kCardMemoriesMax. Empty: all
   // have memory 0.
   std::vector<std::uint8_t> memory_of_core = {};
+  // Where it was made to run: spread over so many cards (arch/card_placement.h).
+  int cards = 1;
+  // That it takes at once: inputs and outputs of the first image come first, then those of the next.
+  int images = 1;
 
   std::uint8_t memory_of(std::size_t core) const {
     return memory_of_core.empty() ? std::uint8_t{0} : memory_of_core[core];
   }
   int memories() const;
+  std::size_t task_count() const;         // of all cores
+  std::int64_t dependency_count() const;  // within the cores
+  std::int64_t remote_dependency_count() const;
+  std::int64_t share_count() const;  // loads that several cores have in common, each once
+  friend bool operator==(const CardProgram&, const CardProgram&) = default;
 };
 // Sets of a card's cores, by place in its program (isa/task_header.h).
 inline constexpr std::size_t kSharingCoresMax = 64;
+
+// What holds of the cores besides their tasks: there are 1 to kSharingCoresMax, their memories are
+// numbered one behind the other, their segments and regions fit, cards are not more than cores, and
+// images have as many inputs and outputs each. The error names what does not.
+Status check_cores(const CardProgram& program);
 
 // All cores' tasks in one list: segment by segment, in each core by core. Dependencies, also those on
 // other cores, are by place in it. Weights and streams are left out.

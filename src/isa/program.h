@@ -23,6 +23,7 @@ struct LayerHint {
   std::vector<std::string> origins;  // ONNX nodes
   Shape output_dims;
   std::int64_t macs = 0;
+  friend bool operator==(const LayerHint&, const LayerHint&) = default;
 };
 
 // Where a task's results lie in its layer, and which part of a window it covers: for lifting
@@ -46,6 +47,7 @@ struct TensorSlot {
   DramAddress address;  // dense, row-major
   Shape dense_dims =
       {};  // of an input or output in blocks: the shape outside (graph/edge_blocks.h)
+  friend bool operator==(const TensorSlot&, const TensorSlot&) = default;
 };
 
 // A tensor in the section of another file.
@@ -53,6 +55,7 @@ struct TensorPart {
   Format format = Format::kF32;
   Shape dims;
   SectionPart place;
+  friend bool operator==(const TensorPart&, const TensorPart&) = default;
 };
 
 // An operand of a host step that is no tensor in DRAM.
@@ -61,6 +64,12 @@ struct StepConstant {
   std::shared_ptr<const Tensor> value;  // null: elsewhere, and not read yet
   // Where it lies in the file that the program refers to, if it refers to one.
   std::optional<TensorPart> part = {};
+  // Of the values, where both are read.
+  friend bool operator==(const StepConstant& a, const StepConstant& b) {
+    const bool both = a.value != nullptr && b.value != nullptr;
+    return a.name == b.name && a.part == b.part &&
+           (both ? *a.value == *b.value : a.value == b.value);
+  }
 };
 
 // A program runs segment after segment; between two segments the host takes steps. What a step does
@@ -71,12 +80,14 @@ struct HostStep {
   std::vector<TensorSlot> outputs;
   std::string body;  // empty: it is not there
   std::vector<StepConstant> constants = {};
+  friend bool operator==(const HostStep&, const HostStep&) = default;
 };
 
 // A range of tasks run between host steps. A segment may have several host steps behind it.
 struct Segment {
   std::uint32_t task_first = 0, task_last = 0;  // [first, last)
   std::vector<HostStep> host_steps;             // after the segment
+  friend bool operator==(const Segment&, const Segment&) = default;
 };
 
 struct Program {
@@ -102,6 +113,8 @@ struct Program {
     for (const TaskDescriptor& task : tasks) count += task.dependencies.size();
     return static_cast<std::int64_t>(count);
   }
+  // Of the stream, of which `tasks` is the decoded form, and of all else; weights are read.
+  friend bool operator==(const Program& a, const Program& b);
 };
 
 }  // namespace tessera::isa

@@ -415,6 +415,12 @@ Status verify_program(const Program& program, const ChipConfig& chip) {
   return Verifier(program, chip).run();
 }
 
+Status check_card_program(const CardProgram& program, const ChipConfig& chip) {
+  TESSERA_TRY(const MergedProgram merged, merge(program));
+  TESSERA_RETURN_IF_ERROR(check_shares(program));
+  return Verifier(merged.program, chip, program.cores[0].weights, merged.cores).check();
+}
+
 Status verify_card_program(const CardProgram& program, const ChipConfig& chip) {
   TESSERA_TRY(const MergedProgram merged, merge(program));
   TESSERA_RETURN_IF_ERROR(check_shares(program));

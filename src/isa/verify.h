@@ -25,6 +25,9 @@ Status check_program(const Program& program, const ChipConfig& chip);
 // deadlock freedom, race freedom. The error names the two tasks and the bytes.
 Status verify_program(const Program& program, const ChipConfig& chip);
 
+// What check_program() checks, of all cores.
+Status check_card_program(const CardProgram& program, const ChipConfig& chip);
+
 // The same over all cores: races in the DRAM that they share, deadlock across them with a task buffer
 // each, addresses outside the network's regions. Each core's tasks within its own state buffer, kernel
 // memory and PSUM.

@@ -175,6 +175,8 @@ Result<compile::SharedProgram> program_for_cores(const NetworkState& network,
     TESSERA_TRY(shared.card,
                 compile::repeat_for_images(shared.card, memories, features.merge != 0));
   }
+  shared.card.cards = placement.cards;
+  shared.card.images = cores / of_team;
   const Status proved = isa::verify_card_program(shared.card, network.chip);
   if (!proved.ok()) return proved.error().with_context("'" + network.path + "'");
   return shared;

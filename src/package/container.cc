@@ -26,6 +26,7 @@ namespace tessera::package {
 namespace {
 
 using isa::BaseIndex;
+using isa::CardProgram;
 using isa::decode;
 using isa::Frame;
 using isa::FrameDependency;
@@ -35,6 +36,7 @@ using isa::kBaseIndexCount;
 using isa::LayerHint;
 using isa::PieceHint;
 using isa::Program;
+using isa::RegionPart;
 using isa::SectionPart;
 using isa::Segment;
 using isa::StepConstant;
@@ -317,8 +319,8 @@ Result<isa::CoreRegion> region_of(const fb::Region& region, const std::string& n
                          {region.kernel_memory_first(), region.kernel_memory_bytes()}};
 }
 
-Status fill_stream(const fb::ProgramT& table, const std::string& name, Program& program) {
-  const auto stream = std::as_bytes(std::span(table.stream));
+Status fill_stream(std::span<const std::uint8_t> words, const std::string& name, Program& program) {
+  const auto stream = std::as_bytes(words);
   program.stream.assign(stream.begin(), stream.end());
   for (std::size_t offset = 0; offset < program.stream.size();) {
     std::size_t consumed = 0;
@@ -328,6 +330,15 @@ Status fill_stream(const fb::ProgramT& table, const std::string& name, Program& 
     program.tasks.push_back(std::move(task).value());
     offset += consumed;
   }
+  return {};
+}
+
+Status fill_pieces(const std::vector<fb::Piece>& pieces, const std::string& name,
+                   Program& program) {
+  if (!pieces.empty() && pieces.size() != program.tasks.size()) {
+    return bad(name, fmt::format("{} pieces of {} tasks", pieces.size(), program.tasks.size()));
+  }
+  for (const fb::Piece& piece : pieces) program.pieces.push_back(piece_of(piece));
   return {};
 }
 
@@ -397,10 +408,46 @@ isa::Unlinked unlinked_of(Package package) {
   return unlinked;
 }
 
+// Ranges of the weights that are elsewhere; `between`: bytes of the others.
+Result<std::vector<RegionPart>> weight_parts_of(const fb::ProgramT& table, std::uint64_t between,
+                                                const std::string& name) {
+  if (table.weights_file.empty()) return bad(name, "weights in another file without a name");
+  if (table.weight_parts.size() > kWeightPartsMax) {
+    return bad(name, fmt::format("{} parts of the weights, allowed up to {}",
+                                 table.weight_parts.size(), kWeightPartsMax));
+  }
+  std::vector<RegionPart> parts;
+  std::uint64_t end = 0, left = between, all = between;
+  for (const auto& entry : table.weight_parts) {
+    if (!entry || !entry->place) return bad(name, "an empty part of the weights");
+    RegionPart part{entry->at, {}};
+    TESSERA_TRY(part.place, part_of(*entry->place, kRegionBytesMax, name));
+    const bool last = entry == table.weight_parts.back();
+    if (part.at % isa::kRegionPartAlignment != 0 || part.at < end || part.at - end > left) {
+      return bad(name, fmt::format("a part of the weights at {}, allowed multiples of {} from {} "
+                                   "to {}",
+                                   part.at, isa::kRegionPartAlignment, end, end + left));
+    }
+    left -= part.at - end;
+    end = part.at + part.place.bytes;
+    all += part.place.bytes;
+    const bool whole = part.place.bytes % isa::kRegionPartAlignment == 0;
+    if (part.place.bytes == 0 || (!whole && !(last && left == 0)) || all > kRegionBytesMax) {
+      return bad(name,
+                 fmt::format("a part of the weights of {} bytes, allowed multiples of {} up to {} "
+                             "together, and any at the end",
+                             part.place.bytes, isa::kRegionPartAlignment, kRegionBytesMax));
+    }
+    parts.push_back(part);
+  }
+  return parts;
+}
+
 // Weights at the section's start, or those that the table says are elsewhere.
 Result<isa::Weights> weights_of(const fb::ProgramT& table, std::span<const std::byte> section,
                                 const std::shared_ptr<const void>& owner, const std::string& name) {
   if (table.weights) {
+    if (!table.weight_parts.empty()) return bad(name, "weights elsewhere as a whole and in parts");
     if (table.weights_file.empty()) return bad(name, "weights in another file without a name");
     TESSERA_TRY(const SectionPart part, part_of(*table.weights, kRegionBytesMax, name));
     return isa::Weights(part);
@@ -411,27 +458,25 @@ Result<isa::Weights> weights_of(const fb::ProgramT& table, std::span<const std::
     return bad(name,
                fmt::format("{} bytes of weights in a section of {}", weight_bytes, section_bytes));
   }
-  const auto weights = section.first(static_cast<std::size_t>(weight_bytes));
-  if (owner != nullptr) return isa::Weights(owner, weights);
-  return isa::Weights(std::vector<std::byte>(weights.begin(), weights.end()));
+  const auto bytes = section.first(static_cast<std::size_t>(weight_bytes));
+  isa::Weights weights = owner != nullptr
+                             ? isa::Weights(owner, bytes)
+                             : isa::Weights(std::vector<std::byte>(bytes.begin(), bytes.end()));
+  if (table.weight_parts.empty()) return weights;
+  TESSERA_TRY(std::vector<RegionPart> parts, weight_parts_of(table, bytes.size(), name));
+  return isa::Weights(std::move(weights), std::move(parts));
 }
 
-// `owner`: of `bytes`; null: they are copied. What lies elsewhere is not read.
-Result<Program> read_program(std::span<const std::byte> bytes,
-                             const std::shared_ptr<const void>& owner, const std::string& name) {
-  TESSERA_TRY(const ContainerFile file, open_container(kProgramMagic, bytes, name));
-  TESSERA_TRY(const fb::ProgramT table, (unpack<fb::Program, fb::ProgramT>(file.payload, name)));
+// Of a one-core program, or of the first core.
+Result<Program> program_of(const fb::ProgramT& table, const ContainerFile& file,
+                           const std::shared_ptr<const void>& owner, const std::string& name) {
   Program program;
   program.chip_fingerprint = file.chip_fingerprint;
   program.chip_name = table.chip_name;
   program.weights_file = table.weights_file;
-  TESSERA_RETURN_IF_ERROR(fill_stream(table, name, program));
+  TESSERA_RETURN_IF_ERROR(fill_stream(table.stream, name, program));
   TESSERA_TRY(program.weights, weights_of(table, file.section, owner, name));
-  if (!table.pieces.empty() && table.pieces.size() != program.tasks.size()) {
-    return bad(name,
-               fmt::format("{} pieces of {} tasks", table.pieces.size(), program.tasks.size()));
-  }
-  for (const fb::Piece& piece : table.pieces) program.pieces.push_back(piece_of(piece));
+  TESSERA_RETURN_IF_ERROR(fill_pieces(table.pieces, name, program));
   for (const auto& entry : table.segments) {
     if (!entry || entry->task_first > entry->task_last || entry->task_last > program.tasks.size()) {
       return bad(name, fmt::format("a segment outside the {} tasks", program.tasks.size()));
@@ -461,6 +506,68 @@ Result<Program> read_program(std::span<const std::byte> bytes,
   program.hints = hints_of(table.hints);
   TESSERA_TRY(program.dependencies_dropped, count_of(table.dependencies_dropped, name));
   return program;
+}
+
+// Of another core than the first.
+Result<Program> core_of(const fb::CoreT& entry, const Program& first, const std::string& name) {
+  Program program;
+  program.chip_fingerprint = first.chip_fingerprint;
+  program.chip_name = first.chip_name;
+  TESSERA_RETURN_IF_ERROR(fill_stream(entry.stream, name, program));
+  TESSERA_RETURN_IF_ERROR(fill_pieces(entry.pieces, name, program));
+  for (const fb::TaskRange& range : entry.segments) {
+    program.segments.push_back({range.first(), range.last(), {}});
+  }
+  program.workspace_bytes = first.workspace_bytes;
+  program.input_bytes = first.input_bytes;
+  program.output_bytes = first.output_bytes;
+  TESSERA_TRY(program.dependencies_dropped, count_of(entry.dependencies_dropped, name));
+  return program;
+}
+
+// `owner`: of `bytes`; null: they are copied. What lies elsewhere is not read.
+Result<CardProgram> read_program(std::span<const std::byte> bytes,
+                                 const std::shared_ptr<const void>& owner,
+                                 const std::string& name) {
+  TESSERA_TRY(const ContainerFile file, open_container(kProgramMagic, bytes, name));
+  TESSERA_TRY(const fb::ProgramT table, (unpack<fb::Program, fb::ProgramT>(file.payload, name)));
+  if (table.cores.size() >= isa::kSharingCoresMax) {
+    return bad(name, fmt::format("a program for {} cores, allowed 1 to {}", 1 + table.cores.size(),
+                                 isa::kSharingCoresMax));
+  }
+  CardProgram card;
+  card.cores.resize(1);
+  TESSERA_TRY(card.cores[0], program_of(table, file, owner, name));
+  card.memory_of_core = table.memory_of_core;
+  card.cards = table.cards;
+  card.images = table.images;
+  if (table.cores.empty()) {
+    if (card.memory_of_core.empty() && card.cards == 1 && card.images == 1) return card;
+    return bad(name, "memories, cards or images of a program for one core");
+  }
+  if (table.region) return bad(name, "a region of a core in a program for several");
+  for (const auto& entry : table.cores) {
+    if (!entry) return bad(name, "an empty core");
+    const std::string whose = fmt::format("{}' core '{}", name, card.cores.size());
+    TESSERA_TRY(Program core, core_of(*entry, card.cores[0], whose));
+    card.cores.push_back(std::move(core));
+  }
+  const Status cores = isa::check_cores(card);
+  if (!cores.ok()) return bad(name, cores.error().message);
+  return card;
+}
+
+// For readers that know no cores.
+Result<Program> of_one_core(Result<CardProgram> read, const std::string& name) {
+  if (!read.ok()) return read.error();
+  if (read->cores.size() == 1) return std::move(read->cores.front());
+  return Error{
+      ErrorCode::kUnsupported,
+      fmt::format(
+          "'{}' is a program for {} cores of a card, which 'tessera run', 'inspect' and "
+          "'derive' take; here give a program of one core ('tessera link' without --cores), "
+          "or the package or model",
+          name, read->cores.size())};
 }
 
 // A small file may unfold into more than there is: tables may share their parts.
@@ -514,8 +621,13 @@ Result<isa::Unlinked> load_unlinked(const std::string& path) {
   return unlinked_of(std::move(package));
 }
 
+Result<CardProgram> parse_card_program_alone(std::span<const std::byte> bytes,
+                                             const std::string& name) {
+  return within_memory<CardProgram>(name, [&] { return read_program(bytes, nullptr, name); });
+}
+
 Result<Program> parse_program_alone(std::span<const std::byte> bytes, const std::string& name) {
-  return within_memory<Program>(name, [&] { return read_program(bytes, nullptr, name); });
+  return of_one_core(parse_card_program_alone(bytes, name), name);
 }
 
 Result<Program> parse_program(std::span<const std::byte> bytes, const std::string& name,
@@ -526,10 +638,14 @@ Result<Program> parse_program(std::span<const std::byte> bytes, const std::strin
   return program;
 }
 
-Result<Program> load_program_alone(const std::string& path) {
+Result<CardProgram> load_card_program_alone(const std::string& path) {
   TESSERA_TRY(std::vector<std::byte> bytes, read_container(kProgramMagic, path));
   const auto held = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
-  return within_memory<Program>(path, [&] { return read_program(*held, held, path); });
+  return within_memory<CardProgram>(path, [&] { return read_program(*held, held, path); });
+}
+
+Result<Program> load_program_alone(const std::string& path) {
+  return of_one_core(load_card_program_alone(path), path);
 }
 
 Result<Program> load_program(const std::string& path, const WeightsPlaces& places) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "isa/card_program.h"
 #include "package/elsewhere.h"
 #include "package/package.h"
 
@@ -16,9 +17,12 @@ namespace tessera::package {
 // A program with a weights_file is written without what has a part there, any other with all of it.
 std::vector<std::byte> serialise(const Package& package);
 std::vector<std::byte> serialise(const isa::Program& program);
+// For one core the file is that of its program.
+std::vector<std::byte> serialise(const isa::CardProgram& program);
 // The same into a file, without a copy of the weights.
 Status write_package(const std::string& path, const Package& package);
 Status write_program(const std::string& path, const isa::Program& program);
+Status write_program(const std::string& path, const isa::CardProgram& program);
 
 Result<Package> parse_package(std::span<const std::byte> bytes, const std::string& name);
 // Of a file, which is read as a whole.
@@ -31,13 +35,19 @@ Result<isa::Unlinked> parse_unlinked(std::span<const std::byte> bytes, const std
 Result<isa::Unlinked> load_unlinked(const std::string& path);
 
 // With its weights, also where they are elsewhere (package/elsewhere.h). load_program() looks in the file's
-// folder if `places` names none.
+// folder if `places` names none. One for several cores is refused, with the way out.
 Result<isa::Program> parse_program(std::span<const std::byte> bytes, const std::string& name,
                                    const WeightsPlaces& places = {});
 Result<isa::Program> load_program(const std::string& path, const WeightsPlaces& places = {});
 // What is elsewhere is left there.
 Result<isa::Program> parse_program_alone(std::span<const std::byte> bytes, const std::string& name);
 Result<isa::Program> load_program_alone(const std::string& path);
+
+// For one core or several. What is elsewhere is left there: find_elsewhere() reads it into the first core's
+// program.
+Result<isa::CardProgram> parse_card_program_alone(std::span<const std::byte> bytes,
+                                                  const std::string& name);
+Result<isa::CardProgram> load_card_program_alone(const std::string& path);
 
 enum class FileKind { kPackage, kProgram, kOther };
 FileKind file_kind(std::span<const std::byte> head);
@@ -47,5 +57,6 @@ FileKind kind_of_file(const std::string& path);
 // Readable listings.
 std::string inspect(const Package& package);
 std::string inspect(const isa::Program& program);
+std::string inspect(const isa::CardProgram& program);
 
 }  // namespace tessera::package

@@ -36,7 +36,9 @@ inline constexpr std::uint32_t kContainerVersion = 3;
 inline constexpr std::uint32_t kContainerVersionExtended = 4;
 // Of programs that refer to the section of another file, with extended headers or without.
 inline constexpr std::uint32_t kContainerVersionReferring = 5;
-inline constexpr std::uint32_t kContainerVersionNewest = kContainerVersionReferring;
+// Of programs for several cores, and of those that refer to parts of their weights.
+inline constexpr std::uint32_t kContainerVersionCores = 6;
+inline constexpr std::uint32_t kContainerVersionNewest = kContainerVersionCores;
 inline constexpr std::uint32_t kContainerVersionOldest = 2;
 inline constexpr char kPackageMagic[] = "TESSPKG\n";
 inline constexpr char kProgramMagic[] = "TESSPRG\n";

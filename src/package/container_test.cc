@@ -164,10 +164,10 @@ std::vector<std::byte> of_version(std::uint32_t version) {
 
 TEST(ContainerErrors, AnotherVersionSaysWhatIsAllowed) {
   EXPECT_EQ(parse_error(of_version(9)),
-            "'p.tprog': container version 9 is of a newer Tessera, allowed 2 to 5; compile the "
+            "'p.tprog': container version 9 is of a newer Tessera, allowed 2 to 6; compile the "
             "model with this one");
   EXPECT_EQ(parse_error(of_version(1)),
-            "'p.tprog': container version 1, allowed 2 to 5; compile the model again");
+            "'p.tprog': container version 1, allowed 2 to 6; compile the model again");
 }
 
 TEST(Container, OnlyExtendedHeadersRaiseTheVersion) {

@@ -18,6 +18,7 @@
 namespace tessera::package {
 namespace {
 
+using isa::CardProgram;
 using isa::encode;
 using isa::Frame;
 using isa::FrameDependency;
@@ -208,6 +209,9 @@ std::uint32_t version_of(const Package& package) {
   return is_extended(package) ? kContainerVersionExtended : kContainerVersion;
 }
 std::uint32_t version_of(const Program& program) {
+  if (!program.weights_file.empty() && !program.weights.parts().empty()) {
+    return kContainerVersionCores;
+  }
   if (!program.weights_file.empty()) return kContainerVersionReferring;
   return is_extended(program) ? kContainerVersionExtended : kContainerVersion;
 }
@@ -315,17 +319,40 @@ void add_weights(const Program& program, SectionPieces& section, fb::ProgramT& t
     table.weight_bytes = 0;
     return;
   }
+  if (refers && !program.weights.parts().empty()) {
+    for (const isa::RegionPart& part : program.weights.parts()) {
+      auto entry = std::make_unique<fb::WeightPartT>();
+      entry->at = part.at;
+      entry->place =
+          elsewhere("", Format::kU8, {static_cast<std::int64_t>(part.place.bytes)}, part.place);
+      table.weight_parts.push_back(std::move(entry));
+    }
+    for (const auto piece : program.weights.between_parts()) section.add(piece);
+    table.weight_bytes = size - static_cast<std::int64_t>(program.weights.bytes_of_parts());
+    return;
+  }
   section.add(program.weights);
   table.weight_bytes = size;
 }
 
-FileContents contents_of(const Program& program) {
-  fb::ProgramT table;
-  SectionPieces section;
+std::vector<std::uint8_t> to_fb(std::span<const std::byte> bytes) {
+  const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  return {data, data + bytes.size()};
+}
+
+// Nothing where no task has one.
+std::vector<fb::Piece> to_fb(const std::vector<PieceHint>& pieces) {
+  std::vector<fb::Piece> result;
+  if (std::ranges::none_of(pieces, &PieceHint::known)) return result;
+  for (const PieceHint& piece : pieces) result.push_back(to_fb(piece));
+  return result;
+}
+
+// All of a program, which is written with what is added to the table.
+void fill(const Program& program, fb::ProgramT& table, SectionPieces& section) {
   add_weights(program, section, table);
   table.chip_name = program.chip_name;
-  const auto* stream = reinterpret_cast<const std::uint8_t*>(program.stream.data());
-  table.stream.assign(stream, stream + program.stream.size());
+  table.stream = to_fb(std::span(program.stream));
   for (const Segment& segment : program.segments) {
     auto entry = std::make_unique<fb::SegmentT>();
     entry->task_first = segment.task_first;
@@ -342,18 +369,46 @@ FileContents contents_of(const Program& program) {
   table.outputs = to_fb(program.outputs);
   table.hints = to_fb(program.hints);
   table.dependencies_dropped = program.dependencies_dropped;
-  if (std::any_of(program.pieces.begin(), program.pieces.end(),
-                  [](const PieceHint& piece) { return piece.known; })) {
-    for (const PieceHint& piece : program.pieces) table.pieces.push_back(to_fb(piece));
-  }
+  table.pieces = to_fb(program.pieces);
   if (program.region) {
     const isa::CoreRegion& region = *program.region;
     table.region =
         std::make_unique<fb::Region>(region.state_buffer.first, region.state_buffer.bytes,
                                      region.kernel_memory.first, region.kernel_memory.bytes);
   }
+}
+
+FileContents contents_of(const Program& program) {
+  fb::ProgramT table;
+  SectionPieces section;
+  fill(program, table, section);
   return pack(kProgramMagic, program.chip_fingerprint, table, std::move(section),
               version_of(program));
+}
+
+FileContents contents_of(const CardProgram& program) {
+  TESSERA_CHECK(!program.cores.empty(), "a program for no core");
+  const Program& first = program.cores.front();
+  if (program.cores.size() == 1) return contents_of(first);
+  fb::ProgramT table;
+  SectionPieces section;
+  fill(first, table, section);
+  for (std::size_t core = 1; core < program.cores.size(); ++core) {
+    const Program& its = program.cores[core];
+    auto entry = std::make_unique<fb::CoreT>();
+    entry->stream = to_fb(std::span(its.stream));
+    for (const Segment& segment : its.segments) {
+      entry->segments.emplace_back(segment.task_first, segment.task_last);
+    }
+    entry->pieces = to_fb(its.pieces);
+    entry->dependencies_dropped = its.dependencies_dropped;
+    table.cores.push_back(std::move(entry));
+  }
+  table.memory_of_core = program.memory_of_core;
+  table.cards = program.cards;
+  table.images = program.images;
+  return pack(kProgramMagic, first.chip_fingerprint, table, std::move(section),
+              kContainerVersionCores);
 }
 
 }  // namespace
@@ -362,11 +417,19 @@ std::vector<std::byte> serialise(const Package& package) { return bytes_of(conte
 
 std::vector<std::byte> serialise(const Program& program) { return bytes_of(contents_of(program)); }
 
+std::vector<std::byte> serialise(const CardProgram& program) {
+  return bytes_of(contents_of(program));
+}
+
 Status write_package(const std::string& path, const Package& package) {
   return write_contents(path, [&] { return contents_of(package); });
 }
 
 Status write_program(const std::string& path, const Program& program) {
+  return write_contents(path, [&] { return contents_of(program); });
+}
+
+Status write_program(const std::string& path, const CardProgram& program) {
   return write_contents(path, [&] { return contents_of(program); });
 }
 

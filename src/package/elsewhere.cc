@@ -42,12 +42,35 @@ Status read_step(HostStep& step, const ReadPart& read) {
   return {};
 }
 
+// Those that the program has, with the others between them.
+Result<isa::Weights> whole_weights(const isa::Weights& weights, const ReadPart& read) {
+  std::vector<std::byte> bytes;
+  const std::span<const std::byte> between = weights.between_parts().front();
+  std::size_t taken = 0;
+  for (const isa::RegionPart& part : weights.parts()) {
+    const auto before = between.subspan(taken, part.at - bytes.size());
+    taken += before.size();
+    bytes.insert(bytes.end(), before.begin(), before.end());
+    TESSERA_TRY(const std::vector<std::byte> its, read(part.place));
+    bytes.insert(bytes.end(), its.begin(), its.end());
+  }
+  const auto behind = between.subspan(taken);
+  bytes.insert(bytes.end(), behind.begin(), behind.end());
+  return isa::Weights(std::move(bytes));
+}
+
 // Bytes and digest of what is looked for: of the weights, or of a constant where the program holds those.
 std::string wanted_text(const Program& program) {
   if (program.weights.part()) {
     const isa::SectionPart& part = *program.weights.part();
     return fmt::format("weights ({} bytes with the SHA-256 {})", part.bytes,
                        sha256_text(part.digest));
+  }
+  if (!program.weights.held()) {
+    const isa::SectionPart& first = program.weights.parts().front().place;
+    return fmt::format("weights ({} bytes in {} parts, the first with the SHA-256 {})",
+                       program.weights.bytes_of_parts(), program.weights.parts().size(),
+                       sha256_text(first.digest));
   }
   for (const isa::Segment& segment : program.segments) {
     for (const HostStep& step : segment.host_steps) {
@@ -98,7 +121,7 @@ bool is_unread(const Program& program) {
 }
 
 bool has_parts(const Program& program) {
-  return program.weights.part().has_value() ||
+  return program.weights.part().has_value() || !program.weights.parts().empty() ||
          std::ranges::any_of(program.segments, [](const isa::Segment& segment) {
            return std::ranges::any_of(segment.host_steps, [](const HostStep& step) {
              return std::ranges::any_of(step.constants, [](const StepConstant& constant) {
@@ -109,9 +132,12 @@ bool has_parts(const Program& program) {
 }
 
 Status read_elsewhere(Program& program, const std::string& name, const ReadPart& read) {
-  if (!program.weights.held()) {
+  if (!program.weights.held() && program.weights.part()) {
     TESSERA_TRY(std::vector<std::byte> bytes, read(*program.weights.part()));
     program.weights.hold(isa::Weights(std::move(bytes)));
+  } else if (!program.weights.held()) {
+    TESSERA_TRY(isa::Weights whole, whole_weights(program.weights, read));
+    program.weights.hold(std::move(whole));
   }
   for (isa::Segment& segment : program.segments) {
     for (HostStep& step : segment.host_steps) {

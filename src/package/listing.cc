@@ -11,6 +11,7 @@
 namespace tessera::package {
 namespace {
 
+using isa::CardProgram;
 using isa::engine_kind_name;
 using isa::EngineKind;
 using isa::Frame;
@@ -104,29 +105,50 @@ std::string inspect(const Package& package) {
   return out + compressed_layers_text(package);
 }
 
-std::string inspect(const Program& program) {
-  std::string out = fmt::format("program for {} (fingerprint {:016x})\n",
-                                visible_text(program.chip_name), program.chip_fingerprint);
-  out += slots_text("input", program.inputs) + slots_text("output", program.outputs);
-  out += fmt::format("  {} tasks in {} segments, descriptors {}, weights {}, workspace {}\n\n",
-                     program.tasks.size(), program.segments.size(),
-                     bytes_text(static_cast<std::int64_t>(program.stream.size())),
-                     bytes_text(static_cast<std::int64_t>(program.weights.size())),
-                     bytes_text(program.workspace_bytes));
+// Bytes of weights in another file.
+std::string elsewhere_text(const Program& program) {
+  const std::string file = visible_text(program.weights_file);
   if (program.weights.part()) {
-    out += fmt::format("  weights in '{}', SHA-256 {}\n", visible_text(program.weights_file),
+    return fmt::format("  weights in '{}', SHA-256 {}\n", file,
                        sha256_text(program.weights.part()->digest));
   }
-  struct Count {
-    std::int64_t tasks = 0, steps = 0, dependencies = 0;
-  };
-  std::map<EngineKind, Count> counts;
-  for (const TaskDescriptor& task : program.tasks) {
-    Count& count = counts[task.engine];
-    ++count.tasks;
-    count.steps += task.steps();
-    count.dependencies += static_cast<std::int64_t>(task.dependencies.size());
+  if (program.weights.parts().empty()) return "";
+  return fmt::format("  {} of the weights in {} of '{}'\n",
+                     bytes_text(static_cast<std::int64_t>(program.weights.bytes_of_parts())),
+                     program.weights.parts().size() == 1
+                         ? "a part"
+                         : fmt::format("{} parts", program.weights.parts().size()),
+                     file);
+}
+
+// What is counted of an engine's tasks, or of a core's.
+struct TaskCount {
+  std::int64_t tasks = 0, steps = 0, dependencies = 0, remote = 0;
+  void add(const TaskDescriptor& task) {
+    ++tasks;
+    steps += task.steps();
+    dependencies += std::ssize(task.dependencies);
+    remote += std::ssize(task.remote);
   }
+};
+
+std::string head_text(const Program& program, const char* what, std::size_t tasks,
+                      std::size_t stream_bytes) {
+  std::string out = fmt::format("{} {} (fingerprint {:016x})\n", what,
+                                visible_text(program.chip_name), program.chip_fingerprint);
+  out += slots_text("input", program.inputs) + slots_text("output", program.outputs);
+  out +=
+      fmt::format("  {} tasks in {} segments, descriptors {}, weights {}, workspace {}\n\n", tasks,
+                  program.segments.size(), bytes_text(static_cast<std::int64_t>(stream_bytes)),
+                  bytes_text(static_cast<std::int64_t>(program.weights.size())),
+                  bytes_text(program.workspace_bytes));
+  return out + elsewhere_text(program);
+}
+
+std::string inspect(const Program& program) {
+  std::string out = head_text(program, "program for", program.tasks.size(), program.stream.size());
+  std::map<EngineKind, TaskCount> counts;
+  for (const TaskDescriptor& task : program.tasks) counts[task.engine].add(task);
   out += fmt::format("{:<8} {:>8} {:>10} {:>13}\n", "engine", "tasks", "steps", "dependencies");
   for (const auto& [engine, count] : counts) {
     out += fmt::format("{:<8} {:>8} {:>10} {:>13}\n", engine_kind_name(engine), count.tasks,
@@ -135,6 +157,28 @@ std::string inspect(const Program& program) {
   out += fmt::format("{} redundant dependencies dropped: they follow from these\n",
                      program.dependencies_dropped);
   return out;
+}
+
+std::string inspect(const CardProgram& program) {
+  if (program.cores.size() == 1) return inspect(program.cores.front());
+  std::size_t stream_bytes = 0;
+  for (const Program& core : program.cores) stream_bytes += core.stream.size();
+  const std::string what =
+      fmt::format("program for {} cores of {} with {} {}{}, on", program.cores.size(),
+                  program.cards == 1 ? "a card" : fmt::format("{} cards", program.cards),
+                  program.memories(), program.memories() == 1 ? "memory" : "memories",
+                  program.images == 1 ? "" : fmt::format(", {} images at once", program.images));
+  std::string out =
+      head_text(program.cores.front(), what.c_str(), program.task_count(), stream_bytes);
+  out += fmt::format("{:>4} {:>6} {:>8} {:>10} {:>13} {:>15}\n", "core", "memory", "tasks", "steps",
+                     "dependencies", "on other cores");
+  for (std::size_t core = 0; core < program.cores.size(); ++core) {
+    TaskCount count;
+    for (const TaskDescriptor& task : program.cores[core].tasks) count.add(task);
+    out += fmt::format("{:>4} {:>6} {:>8} {:>10} {:>13} {:>15}\n", core, program.memory_of(core),
+                       count.tasks, count.steps, count.dependencies, count.remote);
+  }
+  return out + fmt::format("{} loads that several cores have in common\n", program.share_count());
 }
 
 }  // namespace tessera::package

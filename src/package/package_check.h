@@ -3,6 +3,7 @@
 // Descriptors are not looked at; verify_program() does that for the linked program.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/result.h"
@@ -12,6 +13,8 @@ namespace tessera::package {
 
 // Largest DRAM region a file may ask for, bytes.
 inline constexpr std::int64_t kRegionBytesMax = std::int64_t{64} << 30;
+// Ranges of its weights that a program may have elsewhere: each is read by itself, with a digest of its own.
+inline constexpr std::size_t kWeightPartsMax = 16384;
 // Workspace, inputs and outputs, each 0..kRegionBytesMax.
 Status check_regions(std::int64_t workspace, std::int64_t inputs, std::int64_t outputs);
 
