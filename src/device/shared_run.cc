@@ -21,7 +21,7 @@ std::string network_name(std::size_t place, const NetworkState& network) {
 
 Result<isa::Program> linked(const NetworkState& network) {
   if (network.program != nullptr) return *network.program;
-  return link::link(network.package, network.chip, {.cores = 1});
+  return link::link(network.package, network.chip);
 }
 
 // The bytes of a partition that a network gets: its share, or what it needs.

@@ -187,9 +187,8 @@ class SimBackend : public Backend {
     for (const isa::Frame& frame : package.frames) {
       loaded->expected_cycles += frame.estimated_cycles;
     }
-    TESSERA_TRY(
-        loaded->program,
-        link::link(package, chip_, {.cores = 1, .serial = options_.serial, .region = region()}));
+    TESSERA_TRY(loaded->program,
+                link::link(package, chip_, {.serial = options_.serial, .region = region()}));
     TESSERA_RETURN_IF_ERROR(of_function() ? isa::verify_one_of_several(loaded->program, chip_)
                                           : isa::verify_program(loaded->program, chip_));
     return place_on_cores(std::move(loaded));

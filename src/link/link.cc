@@ -170,11 +170,6 @@ Result<Program> link(const Unlinked& package, const ChipConfig& chip, const Link
                     "chip is '{}' ({:016x}); compile the model for it",
                     package.chip_name, package.chip_fingerprint, chip.name, fingerprint(chip))};
   }
-  if (options.cores != 1) {
-    return Error{
-        ErrorCode::kUnsupported,
-        fmt::format("programs for {} cores are not supported yet; allowed 1", options.cores)};
-  }
   TESSERA_TRY(Program program, Linker(package, options).run());
   if (options.region) TESSERA_RETURN_IF_ERROR(relocate(program, chip, *options.region));
   return program;

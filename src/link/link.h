@@ -1,6 +1,6 @@
-// Unlinked frames (of a package) + cores -> Program: joins frames, numbers tasks, inserts
-// synchronisation, drops redundant dependencies (redundant_dependencies.h), encodes the stream. It
-// links for one core; the split choice is the place where more come in.
+// Unlinked frames (of a package) -> Program of one core: joins frames, numbers tasks, inserts
+// synchronisation, drops redundant dependencies (redundant_dependencies.h), encodes the stream. For several
+// cores layers are cut before they are tasks, out of the package's graph (network/card_program.h).
 #pragma once
 
 #include <optional>
@@ -12,7 +12,6 @@
 namespace tessera::link {
 
 struct LinkOptions {
-  int cores = 1;
   bool serial = false;  // one task at a time: every task waits for the one before (for comparison)
   bool keep_redundant = false;  // keep dependencies that follow from others (for comparison)
   // Headers name the operands' registers and base addresses (isa/header_operands.h), for those who

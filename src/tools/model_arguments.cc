@@ -175,13 +175,23 @@ Status ModelArguments::check_program_options() const {
   return {};
 }
 
+namespace {
+
+// What the program leaves in another file.
+Status read_weights(const ProgramSource& source, isa::Program& program, FileRoles& roles) {
+  TESSERA_TRY(const std::string file,
+              package::find_elsewhere(program, source.path,
+                                      {source.weights, package::folder_of(source.path)}));
+  if (source.weights.empty()) roles.read("the program's weights", file);
+  return {};
+}
+
+}  // namespace
+
 Result<isa::Program> read_program(const ProgramSource& source, FileRoles& roles) {
   if (package::kind_of_file(source.path) == package::FileKind::kProgram) {
     TESSERA_TRY(isa::Program program, package::load_program_alone(source.path));
-    TESSERA_TRY(const std::string file,
-                package::find_elsewhere(program, source.path,
-                                        {source.weights, package::folder_of(source.path)}));
-    if (source.weights.empty()) roles.read("the program's weights", file);
+    TESSERA_RETURN_IF_ERROR(read_weights(source, program, roles));
     return program;
   }
   if (!source.weights.empty()) return belongs_to_models(source.path, "--weights");
@@ -190,6 +200,18 @@ Result<isa::Program> read_program(const ProgramSource& source, FileRoles& roles)
                                           source.steps_queue);
   for (const std::string& file : files) roles.read("a file of the text", file);
   return assembled;
+}
+
+Result<isa::CardProgram> read_card_program(const ProgramSource& source, FileRoles& roles) {
+  isa::CardProgram card;
+  if (package::kind_of_file(source.path) == package::FileKind::kProgram) {
+    TESSERA_TRY(card, package::load_card_program_alone(source.path));
+    TESSERA_RETURN_IF_ERROR(read_weights(source, card.cores.front(), roles));
+    return card;
+  }
+  TESSERA_TRY(isa::Program program, read_program(source, roles));
+  card.cores.push_back(std::move(program));
+  return card;
 }
 
 Result<Network> ModelArguments::load_with_programs(FileRoles& roles) const {

@@ -92,6 +92,8 @@ struct ProgramSource {
   std::string* steps_queue = nullptr;  // firmware/assemble_options.h
 };
 Result<isa::Program> read_program(const ProgramSource& source, FileRoles& roles);
+// The same of one for any number of cores.
+Result<isa::CardProgram> read_card_program(const ProgramSource& source, FileRoles& roles);
 
 // The files beside a model that its tensors come from are read, too.
 Status check_external(const graph::Graph& graph, FileRoles& roles);

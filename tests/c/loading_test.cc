@@ -76,7 +76,7 @@ TEST(LoadMemory, ModelPackageAndProgramAreTheNetworkOfTheFile) {
   const Network network = Network::load(kRelu).value();
   const NetworkState& state = network.state();
   EXPECT_EQ(run(load(package::serialise(state.package))), expected);
-  const isa::Program program = link::link(state.package, state.chip, {.cores = 1}).value();
+  const isa::Program program = link::link(state.package, state.chip).value();
   const std::vector<std::byte> bytes = package::serialise(program);
   EXPECT_EQ(run(load(bytes)), expected);
   const std::string path = testing::TempDir() + "load_memory_test.tprog";
@@ -107,7 +107,7 @@ TEST(LoadMemory, AProgramSavesNoPackage) {
   const Network network = Network::load(kRelu).value();
   const NetworkState& state = network.state();
   tessera_network* program =
-      load(package::serialise(link::link(state.package, state.chip, {.cores = 1}).value()));
+      load(package::serialise(link::link(state.package, state.chip).value()));
   EXPECT_EQ(message(tessera_network_save_package(program, "/nowhere/at/all")),
             "'memory' is a program; saving a package needs a package or the model");
   tessera_network_release(program);

@@ -169,13 +169,30 @@ TEST(DeviceErrors, MoreCoresThanThereAre) {
                "tessera bench: device 'sim0': 2 cores and 2 virtual functions; allowed is one of "
                "them" +
                    invalid);
+}
+
+TEST(CardErrors, LinkingAndPrograms) {
+  const std::string invalid = "   [invalid argument]";
   ASSERT_EQ(tessera({"compile", "small.onnx", "-o", "cores.tpkg"}).status, 0);
-  expect_error(
-      {"link", "cores.tpkg", "--cores", "2", "-o", "cores.tprog"},
-      "tessera link: programs for 2 cores are not supported yet; allowed 1   [unsupported]");
+  const auto link_error = [&](const std::vector<std::string>& options, const std::string& error) {
+    std::vector<std::string> arguments = {"link", "cores.tpkg", "-o", "cores.tprog"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    expect_error(arguments, "tessera link: " + error);
+  };
+  link_error({"--cores", "2"},
+             "2 cores; a card of 'tessera128' has 1, allowed 1 to 1 (card.groups, "
+             "card.cores_per_group; tessera128x4 has 4, cloud16 16)" +
+                 invalid);
+  link_error({"--cores", "2", "--cards", "3"},
+             "2 cores on 3 cards; allowed are 1 to 2 cards, a core on each" + invalid);
+  link_error({"--cores", "6", "--cores-per-image", "4"},
+             "4 cores an image, of 6; allowed 1, 2, 3, 6" + invalid);
   ASSERT_EQ(tessera({"link", "cores.tpkg", "-o", "core.tprog"}).status, 0);
+  const std::string compiled = "'core.tprog' is a program, which is compiled already; ";
   expect_error({"derive", "core.tprog", "-o", "cores.onnx", "--cores", "2"},
-               "tessera derive: --cores 2 with a program" + together);
+               "tessera derive: " + compiled + "--cores is for models" + invalid);
+  expect_error({"run", "core.tprog", "--cores", "2"},
+               "tessera run: " + compiled + "--cores is for models" + invalid);
 }
 
 TEST(ArchitectureErrors, AnUnknownProfileNamesTheNearestOne) {

@@ -32,7 +32,7 @@ Network small_network() {
 
 std::vector<std::byte> linked(const Network& network) {
   const NetworkState& state = network.state();
-  return package::serialise(link::link(state.package, state.chip, {.cores = 1}).value());
+  return package::serialise(link::link(state.package, state.chip).value());
 }
 
 std::vector<Tensor> some_inputs(const Network& network) {
@@ -212,7 +212,7 @@ TEST(ProgramNetwork, SaysOnTheHostWhatNoGraphCan) {
   const ChipConfig chip = load_chip_config("edge").value();
   const Network package =
       network::network_from_graph(builder.take(), chip, {.compress_weights = false}).value();
-  isa::Program program = link::link(package.state().package, chip, {.cores = 1}).value();
+  isa::Program program = link::link(package.state().package, chip).value();
   for (isa::TaskDescriptor& task : program.tasks) {
     auto* const kernel = std::get_if<isa::KernelTask>(&task.config);
     if (kernel != nullptr) kernel->source = {isa::BaseIndex::kInput, 0};

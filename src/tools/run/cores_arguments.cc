@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "arch/card_config.h"
 
@@ -48,6 +49,22 @@ const char* CoresArguments::given() const {
   if (cores != 1) return "--cores";
   if (cards != 1) return "--cards";
   return cores_per_image != 0 ? "--cores-per-image" : nullptr;
+}
+
+Status CoresArguments::check() const {
+  if (cards > cores) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} cores on {} cards; allowed are 1 to {} cards, a core on each",
+                             cores, cards, cores)};
+  }
+  if (cores_per_image == 0 || cores % cores_per_image == 0) return {};
+  std::vector<int> allowed;
+  for (int divisor = 1; divisor <= cores; ++divisor) {
+    if (cores % divisor == 0) allowed.push_back(divisor);
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("{} cores an image, of {}; allowed {}", cores_per_image, cores,
+                           fmt::join(allowed, ", "))};
 }
 
 Status CoresArguments::check_without(const char* option) const {

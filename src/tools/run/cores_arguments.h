@@ -41,6 +41,8 @@ struct CoresArguments {
   void add_to(nlohmann::json& document) const;
   // The first of them that is given, or null.
   const char* given() const;
+  // An error where a card has no core, or cores_per_image does not divide the cores.
+  Status check() const;
   // An error, where several cores are asked for, if `option` is not null: it is given, too.
   Status check_without(const char* option) const;
 };

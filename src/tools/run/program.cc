@@ -10,6 +10,7 @@
 #include "network/firmware_file.h"
 #include "package/container.h"
 #include "tools/files/tensor_file.h"
+#include "tools/run/images.h"
 #include "tools/run/output.h"
 #include "tools/run/program_stream.h"
 #include "tools/terminal/console.h"
@@ -30,9 +31,11 @@ Status check_unstreamed(const RunArguments& arguments) {
 // Options that belong to a model.
 Status check_options(const RunArguments& arguments) {
   TESSERA_RETURN_IF_ERROR(arguments.model.check_program_options());
-  const char* const option = arguments.serial          ? "--serial"
-                             : !arguments.html.empty() ? "--html"
-                                                       : nullptr;
+  const char* const option = arguments.cores.given() != nullptr ? arguments.cores.given()
+                             : arguments.cores.split != "auto"  ? "--split"
+                             : arguments.serial                 ? "--serial"
+                             : !arguments.html.empty()          ? "--html"
+                                                                : nullptr;
   if (option != nullptr) return belongs_to_models(arguments.model.model, option);
   if (arguments.stream.empty() != arguments.stream_out.empty()) {
     return Error{ErrorCode::kInvalidArgument,
@@ -49,12 +52,37 @@ Status check_options(const RunArguments& arguments) {
   return Error{ErrorCode::kInvalidArgument, fmt::format("{} does not go with --stream", whole)};
 }
 
+// "; not verified" where nothing was proved, and what it is for.
+std::string program_text(const RunArguments& arguments, const isa::CardProgram& program) {
+  std::string text = program.cores.front().chip_name;
+  if (program.cores.size() > 1) {
+    text += fmt::format(", on {} cores of {}", program.cores.size(),
+                        program.cards == 1 ? "a card" : fmt::format("{} cards", program.cards));
+  }
+  if (!arguments.unverified) return text;
+  return text + (arguments.check_hazards ? "; not verified, no hazard seen" : "; not verified");
+}
+
+// "cores", "cards", "images", where there are several.
+void add_cores(const isa::CardProgram& program, const RunResult& result, nlohmann::json& document) {
+  if (program.cores.size() == 1) return;
+  document["cores"] = program.cores.size();
+  document["cards"] = program.cards;
+  add_images(result, document);
+}
+
 Status run_once(const RunArguments& arguments, const FileRoles& roles, device::ProgramRun& run) {
+  const isa::CardProgram& program = run.card_program();
+  const auto of_one = [&program](std::vector<TensorDescription> slots) {  // image
+    slots.resize(slots.size() / static_cast<std::size_t>(program.images));
+    return slots;
+  };
   TESSERA_TRY(const ImagePreprocessing preprocessing, parse_preprocessing(arguments.preprocess));
   TESSERA_TRY(const std::vector<Tensor> inputs,
-              read_inputs(arguments.inputs, run.inputs(), preprocessing));
+              read_images(arguments.inputs, of_one(run.inputs()), preprocessing, program.images));
   TESSERA_TRY(const RunResult result, run.run(inputs));
-  const std::vector<TensorDescription> outputs = run.outputs();
+  const std::vector<TensorDescription> outputs =
+      outputs_of_images(of_one(run.outputs()), program.images);
   TESSERA_TRY(std::vector<std::string> paths,
               write_outputs(arguments.output_folder, outputs, result, roles));
   if (!arguments.trace.empty()) {
@@ -63,17 +91,24 @@ Status run_once(const RunArguments& arguments, const FileRoles& roles, device::P
   }
   if (arguments.model.json) {
     nlohmann::json document = run_json(arguments, outputs, result, paths);
-    document["tasks"] = run.program().tasks.size();
+    document["tasks"] = program.task_count();
     document["verified"] = !arguments.unverified;
+    add_cores(program, result, document);
     show_lines(json_text(document) + "\n");
   } else {
-    show("{} tasks for {}{}\n", run.program().tasks.size(), run.program().chip_name,
-         !arguments.unverified     ? ""
-         : arguments.check_hazards ? "; not verified, no hazard seen"
-                                   : "; not verified");
-    print_run(outputs, result, paths, host_time_text(arguments, result));
+    show("{} tasks for {}\n", program.task_count(), program_text(arguments, program));
+    print_run(outputs, result, paths, host_time_text(arguments, result) + images_text(result));
   }
   return {};
+}
+
+// What a stream cannot do with several cores.
+Status check_streamed(const RunArguments& arguments, const isa::CardProgram& program) {
+  if (arguments.stream.empty() || program.cores.size() == 1) return {};
+  return Error{ErrorCode::kUnsupported,
+               fmt::format("--stream: '{}' is a program for {} cores; link it for one (without "
+                           "--cores)",
+                           arguments.model.model, program.cores.size())};
 }
 
 }  // namespace
@@ -87,14 +122,15 @@ Status run_program(const RunArguments& asked) {
   FileRoles roles = file_roles(arguments);
   TESSERA_RETURN_IF_ERROR(roles.check());
   std::string steps_queue;
-  TESSERA_TRY(isa::Program program, read_program({.path = asked.model.model,
-                                                  .arch = arch,
-                                                  .weights = asked.model.weights,
-                                                  .streaming = !asked.stream.empty(),
-                                                  .steps_queue = &steps_queue},
-                                                 roles));
+  TESSERA_TRY(isa::CardProgram program, read_card_program({.path = asked.model.model,
+                                                           .arch = arch,
+                                                           .weights = asked.model.weights,
+                                                           .streaming = !asked.stream.empty(),
+                                                           .steps_queue = &steps_queue},
+                                                          roles));
+  TESSERA_RETURN_IF_ERROR(check_streamed(asked, program));
   TESSERA_RETURN_IF_ERROR(roles.check());
-  TESSERA_TRY(const ChipConfig chip, network::chip_of(program, arch));
+  TESSERA_TRY(const ChipConfig chip, network::chip_of(program.cores.front(), arch));
   arguments.model.arch = chip.name;
   device::ProgramRunOptions options;
   TESSERA_TRY(options.device, device_kind_from_name(arguments.device));

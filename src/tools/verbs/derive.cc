@@ -19,6 +19,7 @@
 #include "concord/write/layer_nodes.h"
 #include "device/program_run.h"
 #include "graph/edge_blocks.h"
+#include "isa/verify.h"
 #include "link/link.h"
 #include "link/one_list.h"
 #include "network/card_program.h"
@@ -57,7 +58,10 @@ FileRoles file_roles(const DeriveArguments& arguments) {
 struct Source {
   isa::Program program;
   ChipConfig chip;
-  std::optional<Network> network;  // of several cores: what they run
+  std::optional<Network> network = {};  // of several cores: what they run
+  // Or their program, for their chip.
+  std::optional<isa::CardProgram> card = {};
+  std::optional<ChipConfig> card_chip = {};
 };
 
 Result<Source> source_on_cores(const DeriveArguments& arguments, const Network& network) {
@@ -67,20 +71,34 @@ Result<Source> source_on_cores(const DeriveArguments& arguments, const Network& 
   TESSERA_TRY(const compile::SharedProgram shared,
               network::program_for_cores(network.state(), placement, arguments.cores.core_split()));
   TESSERA_TRY(link::OneList list, link::in_one_list(shared.card, chip, link::ListOrder::kLayers));
-  return Source{std::move(list.program), std::move(list.chip), network};
+  return Source{
+      .program = std::move(list.program), .chip = std::move(list.chip), .network = network};
+}
+
+Result<Source> source_of_program(isa::CardProgram program, const std::string& arch) {
+  TESSERA_TRY(ChipConfig chip, network::chip_of(program.cores.front(), arch));
+  if (program.cores.size() == 1) {
+    return Source{.program = std::move(program.cores.front()), .chip = std::move(chip)};
+  }
+  // A list of all tasks says nothing of what the cores may do wrong.
+  TESSERA_RETURN_IF_ERROR(isa::verify_card_program(program, chip));
+  TESSERA_TRY(link::OneList list, link::in_one_list(program, chip, link::ListOrder::kLayers));
+  return Source{.program = std::move(list.program),
+                .chip = std::move(list.chip),
+                .card = std::move(program),
+                .card_chip = std::move(chip)};
 }
 
 Result<Source> source_of(const DeriveArguments& arguments, FileRoles& roles) {
   const std::string& path = arguments.model.model;
   const bool is_program = network::is_program_file(path);
-  TESSERA_RETURN_IF_ERROR(arguments.cores.check_without(is_program ? "a program" : nullptr));
   if (is_program) {
+    if (arguments.cores.several()) return belongs_to_models(path, "--cores");
     TESSERA_TRY(
-        isa::Program program,
-        read_program({.path = path, .arch = arguments.arch, .weights = arguments.model.weights},
-                     roles));
-    TESSERA_TRY(ChipConfig chip, network::chip_of(program, arguments.arch));
-    return Source{std::move(program), std::move(chip), std::nullopt};
+        isa::CardProgram program,
+        read_card_program(
+            {.path = path, .arch = arguments.arch, .weights = arguments.model.weights}, roles));
+    return source_of_program(std::move(program), arguments.arch);
   }
   ModelArguments model = arguments.model;
   if (!arguments.arch.empty()) {
@@ -96,7 +114,7 @@ Result<Source> source_of(const DeriveArguments& arguments, FileRoles& roles) {
   // By way of its bytes: what they do not say is not derived.
   TESSERA_TRY(isa::Program program, package::parse_program(package::serialise(linked), path));
   TESSERA_TRY(ChipConfig chip, network::chip_of(program, arguments.arch));
-  return Source{std::move(program), std::move(chip), std::nullopt};
+  return Source{.program = std::move(program), .chip = std::move(chip)};
 }
 
 // What the derived software is compared with: the program, on its core or cores.
@@ -105,8 +123,13 @@ class Processor {
   static Result<Processor> create(const DeriveArguments& arguments, Source source) {
     Processor result;
     if (!source.network) {
-      TESSERA_TRY(result.program_,
-                  device::ProgramRun::create(std::move(source.program), source.chip, {}));
+      if (source.card) {
+        TESSERA_TRY(result.program_,
+                    device::ProgramRun::create(std::move(*source.card), *source.card_chip, {}));
+      } else {
+        TESSERA_TRY(result.program_,
+                    device::ProgramRun::create(std::move(source.program), source.chip, {}));
+      }
       result.inputs_ = result.program_->inputs();
       return result;
     }

@@ -135,6 +135,30 @@ Result<Description> inspect_model(const InspectArguments& arguments) {
   return result;
 }
 
+// Of all cores together; what they are beside it where there are several.
+nlohmann::json program_json(const isa::CardProgram& program) {
+  const isa::Program& first = program.cores.front();
+  std::int64_t dropped = 0;
+  for (const isa::Program& core : program.cores) dropped += core.dependencies_dropped;
+  nlohmann::json document = {{"kind", "program"},
+                             {"arch", first.chip_name},
+                             {"tasks", program.task_count()},
+                             {"dependencies", program.dependency_count()},
+                             {"dependencies_dropped", dropped},
+                             {"segments", first.segments.size()},
+                             {"weights_bytes", first.weights.size()},
+                             {"weights_file", first.weights_file}};
+  if (program.cores.size() == 1) return document;
+  document["cores"] = program.cores.size();
+  document["cards"] = program.cards;
+  document["images"] = program.images;
+  document["memories"] = program.memories();
+  document["remote_dependencies"] = program.remote_dependency_count();
+  document["load_shares"] = program.share_count();
+  document["weights_bytes_in_file"] = first.weights.bytes_of_parts();
+  return document;
+}
+
 Result<Description> inspect_file(const InspectArguments& arguments) {
   const std::string& path = arguments.model.model;
   switch (package::kind_of_file(path)) {
@@ -151,16 +175,8 @@ Result<Description> inspect_file(const InspectArguments& arguments) {
                           {"notes", package.graph->notes}}};
     }
     case package::FileKind::kProgram: {
-      TESSERA_TRY(const isa::Program program, package::load_program_alone(path));
-      return Description{package::inspect(program),
-                         {{"kind", "program"},
-                          {"arch", program.chip_name},
-                          {"tasks", program.tasks.size()},
-                          {"dependencies", program.dependency_count()},
-                          {"dependencies_dropped", program.dependencies_dropped},
-                          {"segments", program.segments.size()},
-                          {"weights_bytes", program.weights.size()},
-                          {"weights_file", program.weights_file}}};
+      TESSERA_TRY(const isa::CardProgram program, package::load_card_program_alone(path));
+      return Description{package::inspect(program), program_json(program)};
     }
     case package::FileKind::kOther:
       break;

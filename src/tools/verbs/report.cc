@@ -156,7 +156,7 @@ Status report(const ReportArguments& arguments) {
   }
   TESSERA_TRY(const RunResult run, session.run(inputs));
   TESSERA_TRY(const isa::Program program, link::link(network.state().package, network.state().chip,
-                                                     {.cores = 1, .serial = arguments.serial}));
+                                                     {.serial = arguments.serial}));
   const RooflineReport roofline = report::roofline_report(network, program, run);
   if (!arguments.html.empty()) {
     TESSERA_RETURN_IF_ERROR(write_html_report(arguments.html, arguments.model.model, network, run));

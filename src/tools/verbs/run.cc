@@ -55,10 +55,9 @@ Status check_options(const RunArguments& arguments, DeviceKind device) {
 
 // Several cores run one model together.
 Status check_cores(const RunArguments& arguments) {
-  return arguments.cores.check_without(!arguments.others.empty()           ? "several networks"
-                                       : is_program(arguments.model.model) ? "a program"
-                                       : arguments.serial                  ? "--serial"
-                                                                           : nullptr);
+  return arguments.cores.check_without(!arguments.others.empty() ? "several networks"
+                                       : arguments.serial        ? "--serial"
+                                                                 : nullptr);
 }
 
 Status run(const RunArguments& arguments) {

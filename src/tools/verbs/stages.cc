@@ -9,13 +9,18 @@
 #include "base/output_file.h"
 #include "graph/build.h"
 #include "graph/graph_text.h"
+#include "isa/encoding.h"
+#include "isa/header_operands.h"
 #include "isa/verify.h"
 #include "link/link.h"
 #include "model/import.h"
+#include "network/card_program.h"
 #include "network/network.h"
+#include "package/common_weights.h"
 #include "package/container.h"
 #include "package/elsewhere.h"
 #include "package/weight_use.h"
+#include "tools/run/cores_arguments.h"
 #include "tools/terminal/console.h"
 #include "tools/verb.h"
 
@@ -26,7 +31,7 @@ struct StageArguments {
   ModelArguments model;
   std::string file, output, dump_passes;
   std::string arch;
-  int cores = 1;
+  CoresArguments cores;
   bool name_operands = false, embed_weights = false;
   bool json = false;
 };
@@ -115,18 +120,100 @@ Status place_weights(const StageArguments& arguments, isa::Program& program) {
   return {};
 }
 
+// The cores' program, and what the package has of it already.
+Result<isa::CardProgram> link_cores(const StageArguments& arguments) {
+  TESSERA_TRY(package::Package package, package::load_package(arguments.file));
+  TESSERA_TRY(const ChipConfig chip,
+              load_chip_config(arguments.arch.empty() ? package.chip_name : arguments.arch));
+  TESSERA_TRY(const Network network, network::network_from_package(std::move(package), chip));
+  TESSERA_TRY(const CardPlacement placement,
+              spread_cores(chip, arguments.cores.cards, arguments.cores.cores));
+  TESSERA_TRY(compile::SharedProgram shared,
+              network::program_for_cores(network.state(), placement, arguments.cores.core_split(),
+                                         arguments.cores.cores_per_image));
+  isa::CardProgram program = std::move(shared.card);
+  if (arguments.name_operands) {
+    for (isa::Program& core : program.cores) {
+      for (isa::TaskDescriptor& task : core.tasks) isa::name_operands(task);
+      core.stream.clear();
+      core.stream_offsets.clear();
+      isa::encode_stream(core);
+    }
+    TESSERA_RETURN_IF_ERROR(isa::verify_card_program(program, chip));
+  }
+  if (arguments.embed_weights) return program;
+  isa::Program& first = program.cores.front();
+  TESSERA_TRY(const isa::Unlinked unlinked, package::load_unlinked(arguments.file));
+  package::find_in_package(unlinked, network.state().package.weights.bytes(), first);
+  if (package::has_parts(first)) {
+    first.weights_file = package::path_from(arguments.output, arguments.file);
+  }
+  return program;
+}
+
+nlohmann::json linked_json(const StageArguments& arguments, const isa::CardProgram& program) {
+  const isa::Program& first = program.cores.front();
+  std::size_t stream_bytes = 0;
+  std::int64_t dropped = 0;
+  for (const isa::Program& core : program.cores) {
+    stream_bytes += core.stream.size();
+    dropped += core.dependencies_dropped;
+  }
+  nlohmann::json document = {{"program", arguments.output},
+                             {"memories", program.memories()},
+                             {"images", program.images},
+                             {"tasks", program.task_count()},
+                             {"segments", first.segments.size()},
+                             {"dependencies", program.dependency_count()},
+                             {"remote_dependencies", program.remote_dependency_count()},
+                             {"load_shares", program.share_count()},
+                             {"dependencies_dropped", dropped},
+                             {"stream_bytes", stream_bytes},
+                             {"weights_bytes", first.weights.size()},
+                             {"weights_bytes_in_file", first.weights.bytes_of_parts()},
+                             {"weights_file", first.weights_file}};
+  arguments.cores.add_to(document);
+  return document;
+}
+
+Status link_for_cores(const StageArguments& arguments) {
+  TESSERA_TRY(const isa::CardProgram program, link_cores(arguments));
+  TESSERA_RETURN_IF_ERROR(package::write_program(arguments.output, program));
+  const nlohmann::json document = linked_json(arguments, program);
+  if (arguments.json) {
+    show_lines(json_text(document) + "\n");
+    return {};
+  }
+  const isa::Program& first = program.cores.front();
+  show(
+      "wrote {}: {} tasks in {} segments for {} cores of {}, with {}\n"
+      "{} dependencies within cores, {} between them; {} loads that several cores have in common\n"
+      "weights of {} bytes: {}\n",
+      arguments.output, program.task_count(), first.segments.size(), program.cores.size(),
+      program.cards == 1 ? "a card" : fmt::format("{} cards", program.cards),
+      program.memories() == 1 ? "a memory" : fmt::format("{} memories", program.memories()),
+      program.dependency_count(), program.remote_dependency_count(), program.share_count(),
+      first.weights.size(),
+      first.weights_file.empty()
+          ? "included"
+          : fmt::format("{} in {}, {} included", first.weights.bytes_of_parts(), first.weights_file,
+                        first.weights.size() - first.weights.bytes_of_parts()));
+  return {};
+}
+
 Status link(const StageArguments& arguments) {
   FileRoles roles;
   roles.read("the package", arguments.file);
   roles.read_architecture(arguments.arch);
   roles.write("-o", arguments.output);
   TESSERA_RETURN_IF_ERROR(roles.check());
+  TESSERA_RETURN_IF_ERROR(arguments.cores.check());
+  if (arguments.cores.several()) return link_for_cores(arguments);
   TESSERA_TRY(const isa::Unlinked package, package::load_unlinked(arguments.file));
   TESSERA_TRY(const ChipConfig chip,
               load_chip_config(arguments.arch.empty() ? package.chip_name : arguments.arch));
   TESSERA_TRY(isa::Program program,
-              link::link(package, chip,
-                         {.cores = arguments.cores, .name_operands = arguments.name_operands}));
+              link::link(package, chip, {.name_operands = arguments.name_operands}));
   TESSERA_RETURN_IF_ERROR(place_weights(arguments, program));
   TESSERA_RETURN_IF_ERROR(isa::verify_program(program, chip));
   TESSERA_RETURN_IF_ERROR(package::write_program(arguments.output, program));
@@ -171,14 +258,14 @@ Action link_verb(CLI::App& app) {
   auto arguments = std::make_shared<StageArguments>();  // shared with the returned action
   app.add_option("package", arguments->file, "package (.tpkg)")->required();
   app.add_option("-o,--output", arguments->output, "program to write (.tprog)")->required();
-  app.add_option("--cores", arguments->cores, "cores to link for; more than 1 is not supported yet")
-      ->capture_default_str();
+  arguments->cores.add_to(app);
+  arguments->cores.add_images_to(app);
   app.add_option("--arch", arguments->arch, "architecture (default: the package's)");
   app.add_flag("--name-operands", arguments->name_operands,
                "descriptors' headers name the registers and base addresses of their operands");
   app.add_flag("--embed-weights", arguments->embed_weights,
                "write the weights into the program, which then needs no other file (default: it "
-               "refers to the package)");
+               "refers to the package, for all that lies there)");
   app.add_flag("--json", arguments->json, "print one JSON object");
   return [arguments] { return link(*arguments); };
 }
