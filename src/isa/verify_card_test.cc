@@ -86,6 +86,21 @@ TEST(VerifyCard, ARaceInDramNamesCoresAndTasks) {
   EXPECT_NE(error_of(program).find("nothing orders them"), std::string::npos);
 }
 
+TEST(VerifyCard, CheckingLeavesOutTheOrderAndNothingElse) {
+  CardProgram program = chain();
+  program.cores[1].tasks[0].remote.clear();
+  EXPECT_NE(error_of(program), "");
+  EXPECT_TRUE(check_card_program(program, ChipConfig{}).ok());
+  program.cores[1].tasks[0].remote = {{2, {1, 1, 1, 0}}};
+  const Status unknown = check_card_program(program, ChipConfig{});
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_EQ(unknown.error().message,
+            "core 1 task 0: depends on core 2; allowed are the others of 2 cores");
+  program = chain();
+  std::get<TransferTask>(program.cores[1].tasks[1].config).channel_count = -1;
+  EXPECT_FALSE(check_card_program(program, ChipConfig{}).ok());
+}
+
 TEST(VerifyCard, WhatACoreOverwritesOthersHaveRead) {
   // Core 2 writes the workspace again: it has to wait for core 1's loads.
   CardProgram program = chain();

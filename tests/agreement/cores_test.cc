@@ -14,6 +14,7 @@
 #include "concord/testing/random_graph.h"
 #include "isa/encoding.h"
 #include "isa/verify.h"
+#include "package/container.h"
 #include "random_runs.h"
 
 namespace tessera::agreement {
@@ -116,6 +117,13 @@ Result<SharedProgram> shared_out(const GraphPointer& graph, const ChipConfig& ch
   return shared;
 }
 
+// Through a file and back. One core has no memory but 0 there.
+void check_file(const isa::CardProgram& card) {
+  const auto back = package::parse_card_program_alone(package::serialise(card), "card.tprog");
+  ASSERT_TRUE(back.ok()) << back.error().to_string();
+  EXPECT_TRUE(card.cores.size() == 1 ? back->cores == card.cores : *back == card);
+}
+
 void check_graph(const GraphPointer& graph, const ChipConfig& plain_chip, std::uint64_t seed) {
   const std::vector<Tensor> inputs = random_inputs(*graph, seed);
   const auto expected = run_reference(graph, inputs);
@@ -131,6 +139,7 @@ void check_graph(const GraphPointer& graph, const ChipConfig& plain_chip, std::u
                                         << static_cast<int>(split) << ", " << shape.name);
       const auto shared = shared_out(graph, chip, cores, split, cards);
       ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+      check_file(shared->card);
       const auto plain = run_card(shared->card, chip, inputs, {}, cards);
       ASSERT_TRUE(plain.ok()) << plain.error().to_string();
       EXPECT_TRUE(plain->outputs == *expected);
@@ -267,6 +276,7 @@ TEST(Cores, TeamsGiveTheBitsOfTheirImages) {
                                              placement->memory.begin() + of_team * teams);
     const auto card = compile::repeat_for_images(team->card, memories, true);
     ASSERT_TRUE(card.ok()) << card.error().to_string();
+    check_file(*card);
     std::vector<int> places(static_cast<std::size_t>(of_team * teams));
     std::iota(places.begin(), places.end(), 0);
     const Status proved = isa::verify_card_program(*card, chip);
