@@ -192,8 +192,9 @@ TEST_F(CardProgram, DescriptorsMayNameTheirOperands) {
 TEST_F(CardProgram, OtherDevicesHaveTheSameBits) {
   json_of({"run", "small.tprog", "--output", "on_sim"});
   for (const std::string device : {"host", "ref"}) {
-    json_of({"run", "small.tprog", "--device", device, "--output", "on_" + device});
-    EXPECT_EQ(read_text("on_" + device + "/y.npy"), read_text("on_sim/y.npy"));
+    const std::string folder = "on_" + device;
+    json_of({"run", "small.tprog", "--device", device, "--output", folder});
+    EXPECT_EQ(read_text(folder + "/y.npy"), read_text("on_sim/y.npy"));
   }
 }
 
@@ -231,7 +232,7 @@ TEST_F(CardProgram, VerbsOfOneCoreNameTheWayOut) {
       "'derive' take; here give a program of one core ('tessera link' without --cores), or the "
       "package or model   [unsupported]\n";
   for (const std::string verb : {"disasm", "bench", "watch"}) {
-    EXPECT_EQ(refusal_of({verb, "small.tprog"}), "tessera " + verb + refused);
+    EXPECT_EQ(refusal_of({verb, "small.tprog"}), fmt::format("tessera {}{}", verb, refused));
   }
   EXPECT_EQ(refusal_of({"run", "small.tprog", "small.tprog"}), "tessera run" + refused);
   for (const std::string verb : {"compare", "report"}) {

@@ -149,7 +149,9 @@ TEST(DeviceErrors, MoreCoresThanThereAre) {
     std::vector<std::string> arguments = two;
     arguments.insert(arguments.begin(), verb);
     arguments.push_back(option);
-    expect_error(arguments, "tessera " + verb + ": --cores 2 with " + option + together);
+    std::string error = "tessera ";
+    error.append(verb).append(": --cores 2 with ").append(option).append(together);
+    expect_error(arguments, error);
   }
   const std::string invalid = "   [invalid argument]";
   expect_run_error({"--arch", "cloud16", "--cores", "6", "--cores-per-image", "4"},
