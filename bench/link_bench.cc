@@ -42,8 +42,7 @@ void link_cores(benchmark::State& state, const std::string& name) {
   const auto cores = static_cast<int>(state.range(0));
   const CardPlacement placement = *spread_cores(network.state().chip, 1, cores);
   for (auto _ : state) {
-    const auto program =
-        network::program_for_cores(network.state(), placement, CoreSplit::kAuto);
+    const auto program = network::program_for_cores(network.state(), placement, CoreSplit::kAuto);
     TESSERA_CHECK(program.ok(), "{}", program.error().to_string());
     benchmark::DoNotOptimize(program->card.cores.data());
   }
@@ -67,10 +66,7 @@ BENCHMARK_CAPTURE(link_cores, mobilenet_v1, "mobilenet_v1")
     ->Arg(4)
     ->Arg(16)
     ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(link_cores, resnet50, "resnet50")
-    ->Arg(4)
-    ->Arg(16)
-    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(link_cores, resnet50, "resnet50")->Arg(4)->Arg(16)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(verify_cores, resnet50, "resnet50")
     ->Arg(4)
     ->Arg(16)

@@ -210,9 +210,8 @@ Status set_neural(const graph::Graph& graph, const Node& node, const ChipConfig&
     }
   }
   const bool by_channels = find_way(layer, shares) == ShareWay::kChannels;
-  const KernelCut how{.swapped = swapped,
-                      .shares = by_channels ? shares.cores : 1,
-                      .compress = kernels.compress};
+  const KernelCut how{
+      .swapped = swapped, .shares = by_channels ? shares.cores : 1, .compress = kernels.compress};
   const auto make = [&] { return cut_kernel(graph, node, chip, how); };
   TESSERA_TRY(const auto kernel, kernels.store.kernel({layer.node, how}, make));
   KernelSlices cut = place_kernel(*kernel, kernels.region);

@@ -54,7 +54,7 @@ class KernelStore {
   mutable std::mutex mutex_;
   std::size_t bytes_ = 0;
   std::map<Key, Entry> kernels_;
-  std::list<Key> uses_;  // the latest first
+  std::list<Key> uses_;                             // the latest first
   std::map<const Tensor*, WeightBytes> constants_;  // which keep the tensors
 };
 

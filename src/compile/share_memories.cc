@@ -66,7 +66,8 @@ class ByteMap {
     }
     if (is_one(all)) return all;
     all = 0;
-    for (std::int64_t i = first; i < last; ++i) all |= kSetOf[memories_[static_cast<std::size_t>(i)]];
+    for (std::int64_t i = first; i < last; ++i)
+      all |= kSetOf[memories_[static_cast<std::size_t>(i)]];
     return all;
   }
   void clear() {
@@ -222,15 +223,16 @@ class MemoryPlacer {
   const Grid& grid_of(const TaskDescriptor& task, std::int64_t image) {
     const auto& transfer = std::get<TransferTask>(task.config);
     const auto& strides = transfer.dram.strides;
-    const GridKey key = {static_cast<std::int64_t>(transfer.dram.address.base),
-                         static_cast<std::int64_t>(transfer.dram.address.offset) + image * strides[0],
-                         strides[1],
-                         strides[2],
-                         strides[3],
-                         transfer.channel_count,
-                         task.bands.rows,
-                         transfer.buffer.columns,
-                         format_bytes(transfer.buffer.format)};
+    const GridKey key = {
+        static_cast<std::int64_t>(transfer.dram.address.base),
+        static_cast<std::int64_t>(transfer.dram.address.offset) + image * strides[0],
+        strides[1],
+        strides[2],
+        strides[3],
+        transfer.channel_count,
+        task.bands.rows,
+        transfer.buffer.columns,
+        format_bytes(transfer.buffer.format)};
     const auto found = grids_.find(key);
     return found != grids_.end() ? found->second
                                  : grids_.emplace(key, make_grid(task, image)).first->second;

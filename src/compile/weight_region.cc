@@ -12,8 +12,7 @@ namespace tessera::compile {
 namespace {
 
 std::size_t hash_of(std::span<const std::byte> bytes) {
-  return std::hash<std::string_view>{}(
-      {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return std::hash<std::string_view>{}({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 bool equal(const WeightBytes& a, const WeightBytes& b) {

@@ -42,7 +42,7 @@ class WeightRegion {
     WeightBytes bytes;
   };
   std::int64_t size_ = 0;
-  std::vector<Part> parts_;                      // by offset
+  std::vector<Part> parts_;                        // by offset
   std::multimap<std::size_t, std::size_t> known_;  // hash to part
 };
 

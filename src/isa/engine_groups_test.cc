@@ -1,8 +1,9 @@
 // Sets of engines, the order that their queues keep, and what steps know through it.
 #include "isa/engine_groups.h"
-#include "isa/step_clocks.h"
 
 #include <gtest/gtest.h>
+
+#include "isa/step_clocks.h"
 
 namespace tessera::isa {
 namespace {

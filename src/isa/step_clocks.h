@@ -84,10 +84,10 @@ class StepClocks {
   std::vector<TaskId> previous_;         // of its own group, or kNoTask
   std::vector<std::int64_t> first_row_;  // of each task, in rows_of_
   std::int64_t rows_ = 0;
-  std::size_t width_ = 0;                // groups of a chunk
-  std::size_t row_chunks_ = 0;           // chunks of a clock
-  std::vector<std::uint32_t> kept_;      // of each step its chunks
-  std::vector<std::int64_t> chunks_;     // the first one is zero
+  std::size_t width_ = 0;             // groups of a chunk
+  std::size_t row_chunks_ = 0;        // chunks of a clock
+  std::vector<std::uint32_t> kept_;   // of each step its chunks
+  std::vector<std::int64_t> chunks_;  // the first one is zero
 };
 
 }  // namespace tessera::isa

@@ -12,9 +12,9 @@
 #include "isa/accesses.h"
 #include "isa/descriptor_check.h"
 #include "isa/engine_groups.h"
-#include "isa/step_clocks.h"
 #include "isa/load_shares.h"
 #include "isa/psum.h"
+#include "isa/step_clocks.h"
 #include "isa/step_order.h"
 
 namespace tessera::isa {
@@ -189,11 +189,12 @@ class Verifier {
   }
 
   Error too_many_clocks() const {
-    return invalid(fmt::format(
-        "{} steps in all tasks and {} sets of engines to be followed: what they know of each other takes "
-        "{} and {} numbers, allowed are {} of each",
-        clocks_->steps(), clocks_->groups().size(), clocks_->entries(), clocks_->chunk_numbers(),
-        kClockNumbersMax));
+    return invalid(
+        fmt::format("{} steps in all tasks and {} sets of engines to be followed: what they know "
+                    "of each other takes "
+                    "{} and {} numbers, allowed are {} of each",
+                    clocks_->steps(), clocks_->groups().size(), clocks_->entries(),
+                    clocks_->chunk_numbers(), kClockNumbersMax));
   }
 
   void host_writes(const TensorSlot& slot) {

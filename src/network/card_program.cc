@@ -65,12 +65,12 @@ compile::ShareChoice choice_for(const ChipConfig& chip, int cores, CoreSplit spl
 
 // The splits with the least time; of the first cores alone where more would wait for each other longer than
 // they save. The memories of the first cores are the first ones.
-Result<compile::ShareChoice> choose(const NetworkState& network, compile::ShareChoice all, int cards,
-                                    const compile::CompileOptions& options) {
+Result<compile::ShareChoice> choose(const NetworkState& network, compile::ShareChoice all,
+                                    int cards, const compile::CompileOptions& options) {
   constexpr double kWaiting = 0.1;  // of the time, from which on fewer cores are looked at
   const graph::Graph& graph = *network.package.graph;
-  TESSERA_TRY(compile::ChosenSplits best, compile::choose_and_estimate(graph, network.chip, options,
-                                                                       all, cards));
+  TESSERA_TRY(compile::ChosenSplits best,
+              compile::choose_and_estimate(graph, network.chip, options, all, cards));
   double waiting = best.waiting, cycles = best.cycles;
   for (int cores = all.cores; cores > 1 && waiting > kWaiting * cycles;) {
     cores = cards > 1 ? ceil_div(cores, cards) : cores / 2;
@@ -145,8 +145,9 @@ Result<compile::SharedProgram> compile_team(const NetworkState& network, int cor
   }
   const bool alone = choice.cores == 1 && cores > 1;
   TESSERA_TRY(compile::SharedProgram shared,
-              alone ? one_core(network)
-                    : compile::compile_shares(network.package.graph, network.chip, options, choice));
+              alone
+                  ? one_core(network)
+                  : compile::compile_shares(network.package.graph, network.chip, options, choice));
   if (choice.cores < cores) add_idle_cores(cores, memories, shared.card);
   return shared;
 }

@@ -66,10 +66,9 @@ TEST(SeveralCores, TheLayersOfAReportAddUpToItsCyclesAndItsMemories) {
     asked += number(engine, "dram_bytes_read") + number(engine, "dram_bytes_written");
   }
   EXPECT_EQ(dram + number(report, "merged_bytes"), asked);
-  EXPECT_EQ(report.at("cycles"),
-            json_of_cores({"run", "small.onnx", "--cores", "8", "--cards", "2", "--split", "w",
-                           "--timing-only"})
-                .at("cycles"));
+  EXPECT_EQ(report.at("cycles"), json_of_cores({"run", "small.onnx", "--cores", "8", "--cards", "2",
+                                                "--split", "w", "--timing-only"})
+                                     .at("cycles"));
   EXPECT_EQ(report.at("places").size(), 8u);
   EXPECT_EQ(report.at("places")[5], nlohmann::json({{"card", 1}, {"group", 5}, {"number", 20}}));
 }
@@ -110,7 +109,7 @@ TEST(SeveralCores, CoresThatWouldOnlyWaitHaveNoWork) {
   const CommandResult text =
       tessera({"run", "small.onnx", "--arch", "cloud16", "--cores", "8", "--timing-only"});
   EXPECT_THAT(text.out, HasSubstr("1 of 8 cores have work; more would wait for each other "
-                                     "longer than they save"));
+                                  "longer than they save"));
 }
 
 TEST(SeveralCores, ReportPrintsLayersCoresAndWires) {

@@ -48,8 +48,9 @@ std::size_t cores_with_work(const RunResult& run) {
 std::string idle_cores_text(const RunResult& run) {
   const std::size_t working = cores_with_work(run);
   if (run.cores.size() < 2 || working == run.cores.size()) return "";
-  return fmt::format("{} of {} cores have work; more would wait for each other longer than they save\n",
-                     working, run.cores.size());
+  return fmt::format(
+      "{} of {} cores have work; more would wait for each other longer than they save\n", working,
+      run.cores.size());
 }
 
 }  // namespace
