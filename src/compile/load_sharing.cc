@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -13,9 +14,14 @@ using isa::CoreTask;
 using isa::EngineKind;
 using isa::TaskDescriptor;
 
+// How far apart in a layer equal loads may lie to have one read, as a part of the layer's tasks. The edge of
+// two cores' rows is what one of them reads first and the other one last: neither waits for that.
+constexpr double kApart = 0.25;
+
 // Equal loads, one of each core at most.
 struct Candidate {
   const TaskDescriptor* load = nullptr;
+  double place = 0;  // of the load among its core's tasks of the layer, 0 to 1
   std::uint8_t memory = 0;
   std::vector<CoreTask> members;
 };
@@ -60,10 +66,16 @@ class LoadSharer {
     std::multimap<Key, std::size_t> by_key;
     for (std::uint32_t core = 0; core < cores_.size(); ++core) {
       const std::vector<TaskDescriptor>& tasks = cores_[core].tasks;
+      const std::size_t first = at_[core];
+      std::size_t last = first;
+      while (last < tasks.size() && tasks[last].layer == layer) ++last;
+      const auto place = [&](std::size_t at) {
+        return static_cast<double>(at - first) / static_cast<double>(last - first);
+      };
       for (; at_[core] < tasks.size() && tasks[at_[core]].layer == layer; ++at_[core]) {
         const TaskDescriptor& task = tasks[at_[core]];
         if (task.engine != EngineKind::kLoad && task.engine != EngineKind::kKernel) continue;
-        add(task, core, candidates, by_key);
+        add(task, core, place(at_[core]), candidates, by_key);
       }
     }
     // The last task of each core that is in a share.
@@ -72,19 +84,20 @@ class LoadSharer {
   }
 
   // To the first candidate that has none of this core.
-  void add(const TaskDescriptor& task, std::uint32_t core, std::vector<Candidate>& candidates,
-           std::multimap<Key, std::size_t>& by_key) const {
+  void add(const TaskDescriptor& task, std::uint32_t core, double place,
+           std::vector<Candidate>& candidates, std::multimap<Key, std::size_t>& by_key) const {
     const std::uint8_t memory = memory_of(task, core);
     const Key key = key_of(task, memory);
     const CoreTask self{core, task.id};
     for (auto [at, end] = by_key.equal_range(key); at != end; ++at) {
       Candidate& candidate = candidates[at->second];
       if (candidate.members.back().core == core || !same_requests(*candidate.load, task)) continue;
+      if (std::abs(place - candidate.place) > kApart) continue;
       candidate.members.push_back(self);
       return;
     }
     by_key.emplace(key, candidates.size());
-    candidates.push_back({&task, memory, {self}});
+    candidates.push_back({&task, place, memory, {self}});
   }
 
   // With those members whose shares so far lie before it.
