@@ -65,7 +65,7 @@ compile::ShareChoice choice_for(const ChipConfig& chip, int cores, CoreSplit spl
 
 // The splits with the least time; of the first cores alone where more would wait for each other longer than
 // they save. The memories of the first cores are the first ones.
-Result<compile::ShareChoice> choose(const NetworkState& network, compile::ShareChoice all,
+Result<compile::ShareChoice> choose(const NetworkState& network, const compile::ShareChoice& all,
                                     int cards, const compile::CompileOptions& options) {
   constexpr double kWaiting = 0.1;  // of the time, from which on fewer cores are looked at
   const graph::Graph& graph = *network.package.graph;
@@ -141,7 +141,7 @@ Result<compile::SharedProgram> compile_team(const NetworkState& network, int cor
   compile::ShareChoice choice = choice_for(network.chip, cores, split, memories, cards);
   const compile::CompileOptions options{.kernels = network.kernels};
   if (split == CoreSplit::kAuto && cores > 1) {
-    TESSERA_TRY(choice, choose(network, std::move(choice), cards, options));
+    TESSERA_TRY(choice, choose(network, choice, cards, options));
   }
   const bool alone = choice.cores == 1 && cores > 1;
   TESSERA_TRY(compile::SharedProgram shared,
