@@ -33,21 +33,12 @@ engines::UnitSizes units_of(const ChipConfig& chip, const CardPlacement& placeme
   sizes.bandwidth.slice_cycles = card.bandwidth.slice_cycles;
   sizes.bandwidth.dynamic = card.features.dynamic_bandwidth != 0;
   const int cores = placement.cards * card.cores();
-  sizes.bandwidth.weights.assign(static_cast<std::size_t>(cores), 0);
+  // A fixed part is a core's also where no program runs on it.
+  sizes.bandwidth.weights.assign(static_cast<std::size_t>(cores), sizes.bandwidth.dynamic ? 0 : 1);
   for (const int core : placement.core) {
     sizes.bandwidth.weights[static_cast<std::size_t>(core)] = 1;
   }
   return sizes;
-}
-
-// Where each core has a fixed part of all channels of its card together, fewer cores than channels
-// have several channels each: as one that is as many times as wide.
-ChipConfig channel_of(ChipConfig chip, const CardPlacement& placement) {
-  if (chip.card.features.dynamic_bandwidth == 0) {
-    const auto cores = static_cast<int>(placement.core.size());
-    chip.dram.gang *= std::max(1, placement.cards * chip.card.groups / cores);
-  }
-  return chip;
 }
 
 }  // namespace
@@ -81,10 +72,9 @@ CardMemories::CardMemories(const ChipConfig& chip, const CardPlacement& placemen
       outstanding += port->completions.capacity();
     }
   }
-  const ChipConfig channel = channel_of(chip, placement);
   std::vector<engines::MemoryPort*> memories;
   for (int group = 0; group < units_.groups; ++group) {
-    channels_.push_back(std::make_unique<engines::ChannelMemory>(channel, outstanding));
+    channels_.push_back(std::make_unique<engines::ChannelMemory>(chip, outstanding));
     memories.push_back(channels_.back().get());
   }
   memory_ = std::make_unique<engines::CardMemory>(units_, ring_, network_, by_group, memories);

@@ -170,6 +170,17 @@ TEST(CardMemory, AFixedPartIsTheSameWhetherOrNotOthersAsk) {
   }
 }
 
+TEST(CardMemory, WithoutForwardingAFixedPartIsOneOfTheGroupsCores) {
+  UnitSizes sizes = bench_units();
+  sizes.bandwidth.dynamic = false;
+  sizes.forward = false;
+  const auto bench = fixed_rate(sizes);
+  for (int i = 0; i < 3; ++i) bench->ask(0, 0, 0, 128);
+  bench->run();
+  // A fourth of the channel, since no other group asks for it: 16 cycles each from 4 on.
+  EXPECT_EQ(bench->reads(0), (Times{27 + 12, 27 + 28, 27 + 44}));
+}
+
 TEST(CardMemory, TheWiresOfACoreSetThePaceWhereTheChannelIsFaster) {
   const auto bench = fixed_rate();
   for (int i = 0; i < 20; ++i) bench->ask(0, 0, 0, 640);

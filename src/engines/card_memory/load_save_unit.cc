@@ -7,14 +7,28 @@
 
 namespace tessera::engines {
 
+namespace {
+
+// A channel's fixed parts are those of the cores that may ask for it: without `forward` the group's own.
+UnitSizes with_parts_of(UnitSizes sizes, int group) {
+  if (sizes.bandwidth.dynamic || sizes.forward) return sizes;
+  std::vector<std::int64_t>& weights = sizes.bandwidth.weights;
+  for (std::size_t core = 0; core < weights.size(); ++core) {
+    if (static_cast<int>(core) / sizes.cores_per_group != group) weights[core] = 0;
+  }
+  return sizes;
+}
+
+}  // namespace
+
 LoadSaveUnit::LoadSaveUnit(const UnitSizes& sizes, const Wiring& wiring,
                            std::size_t outstanding_max)
-    : sizes_(sizes),
+    : sizes_(with_parts_of(sizes, wiring.group)),
       wiring_(wiring),
       wires_(static_cast<std::size_t>(sizes.cores_per_group)),
       members_(sizes.share_entries),
       groups_(outstanding_max, "group"),
-      bandwidth_(sizes.bandwidth, outstanding_max),
+      bandwidth_(sizes_.bandwidth, outstanding_max),
       waiters_(outstanding_max),
       jobs_(outstanding_max),
       outgoing_(outstanding_max) {
