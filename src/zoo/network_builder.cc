@@ -71,13 +71,6 @@ void set(onnx::NodeProto* node, const char* name, const char* value) {
   attribute->set_s(value);
 }
 
-void describe(onnx::ValueInfoProto* info, const std::string& name, const Dims& dims) {
-  info->set_name(name);
-  auto* type = info->mutable_type()->mutable_tensor_type();
-  type->set_elem_type(onnx::TensorProto::FLOAT);
-  for (const std::int64_t extent : dims) type->mutable_shape()->add_dim()->set_dim_value(extent);
-}
-
 // A window along one axis.
 struct Window {
   std::int64_t size, kernel, stride, dilation;
@@ -115,8 +108,12 @@ double gain_of(Activation activation) {
 
 }  // namespace
 
-NetworkBuilder::NetworkBuilder(const std::string& name, std::uint64_t seed, bool with_weights)
-    : seed_(seed), with_weights_(with_weights), model_(std::make_unique<onnx::ModelProto>()) {
+NetworkBuilder::NetworkBuilder(const std::string& name, std::uint64_t seed, bool with_weights,
+                               const ValueRanges* ranges)
+    : seed_(seed),
+      with_weights_(with_weights),
+      ranges_(ranges),
+      model_(std::make_unique<onnx::ModelProto>()) {
   model_->set_ir_version(kIrVersion);
   model_->set_producer_name("tessera zoo");
   model_->add_opset_import()->set_version(kOpset);
@@ -126,20 +123,31 @@ NetworkBuilder::NetworkBuilder(const std::string& name, std::uint64_t seed, bool
 NetworkBuilder::~NetworkBuilder() = default;
 
 Value NetworkBuilder::input(const std::string& name, const Dims& dims) {
-  describe(model_->mutable_graph()->add_input(), name, dims);
+  inputs_.insert(name);
+  describe_edge(name, dims, model_->mutable_graph()->add_input());
   return {name, dims};
 }
 
 void NetworkBuilder::output(const Value& value, const std::string& name) {
-  auto* to = node("Identity", {value.name});
-  to->set_output(0, name);
-  describe(model_->mutable_graph()->add_output(), name, value.dims);
+  if (ranges_ == nullptr) {
+    node("Identity", {operand(value)})->set_output(0, name);
+  } else {
+    ++names_made_;  // that of the Identity, so that later values have the same names in both forms
+    Rounded& last = rounded(value.name);
+    last.integers = name;
+    last.quantise->set_output(0, name);
+    if (last.dequantise != nullptr) last.dequantise->set_input(0, name);
+  }
+  auto* info = model_->mutable_graph()->add_output();
+  describe_edge(value.name, value.dims, info);
+  info->set_name(name);
 }
 
 onnx::NodeProto* NetworkBuilder::node(const char* type, const std::vector<std::string>& inputs) {
   auto* added = model_->mutable_graph()->add_node();
   added->set_op_type(type);
-  added->set_name(std::string(type) + "_" + std::to_string(summary_.nodes++));
+  added->set_name(std::string(type) + "_" + std::to_string(names_made_++));
+  ++summary_.nodes;
   for (const std::string& name : inputs) added->add_input(name);
   added->add_output(added->name() + "_out");
   return added;
@@ -149,19 +157,28 @@ Value NetworkBuilder::finish(onnx::NodeProto* node, Dims dims) {
   return {node->output(0), std::move(dims)};
 }
 
+std::string NetworkBuilder::next_parameter(const Dims& dims, std::uint64_t& stream) {
+  summary_.parameters += count_of(dims);
+  stream = parameters_made_++;
+  return "parameter_" + std::to_string(stream);
+}
+
 std::string NetworkBuilder::parameter(const Dims& dims, double deviation, double mean) {
-  const std::int64_t count = count_of(dims);
-  summary_.parameters += count;
-  const std::uint64_t index = parameters_made_++;
-  const std::string name = "parameter_" + std::to_string(index);
+  WeightStream from{.seed = seed_, .deviation = deviation, .mean = mean};
+  const std::string name = next_parameter(dims, from.stream);
   if (!with_weights_) return name;
+  fill_weights(from, count_of(dims),
+               *constant(name, onnx::TensorProto::FLOAT, dims)->mutable_raw_data());
+  return name;
+}
+
+onnx::TensorProto* NetworkBuilder::constant(const std::string& name, int data_type,
+                                            const Dims& dims) {
   auto* tensor = model_->mutable_graph()->add_initializer();
   tensor->set_name(name);
-  tensor->set_data_type(onnx::TensorProto::FLOAT);
+  tensor->set_data_type(data_type);
   for (const std::int64_t extent : dims) tensor->add_dims(extent);
-  fill_weights({.seed = seed_, .stream = index, .deviation = deviation, .mean = mean}, count,
-               *tensor->mutable_raw_data());
-  return name;
+  return tensor;
 }
 
 std::string NetworkBuilder::scalar(float value) {
@@ -188,11 +205,11 @@ Value NetworkBuilder::conv(const Value& x, const Convolution& shape) {
   const std::int64_t fan_in = x.channels() / shape.groups * shape.kernel_h * shape.kernel_w;
   const double deviation =
       shape.gain * std::sqrt(gain_of(shape.activation) / static_cast<double>(fan_in));
-  const Dims weights = {shape.output_channels, x.channels() / shape.groups, shape.kernel_h,
-                        shape.kernel_w};
-  const std::string kernel = parameter(weights, deviation);
-  const std::string bias = parameter({shape.output_channels}, 0.05);
-  auto* conv = node("Conv", {x.name, kernel, bias});
+  const Dims kernel_dims = {shape.output_channels, x.channels() / shape.groups, shape.kernel_h,
+                            shape.kernel_w};
+  const std::string input = operand(x);
+  const Weights kernel = weights(kernel_dims, deviation, 0);
+  auto* conv = node("Conv", {input, kernel.name, bias(shape.output_channels, x, kernel)});
   set(conv, "kernel_shape", Dims{shape.kernel_h, shape.kernel_w});
   set(conv, "strides", Dims{shape.stride, shape.stride});
   set(conv, "dilations", Dims{shape.dilation, shape.dilation});
@@ -210,13 +227,15 @@ Value NetworkBuilder::conv(const Value& x, std::int64_t output_channels, std::in
 Value NetworkBuilder::pool(const char* type, const Value& x, const Pooling& shape) {
   const Window h{x.dims[2], shape.kernel, shape.stride, 1, shape.padding, shape.ceil_mode};
   const Window w{x.dims[3], shape.kernel, shape.stride, 1, shape.padding, shape.ceil_mode};
-  auto* pool = node(type, {x.name});
+  auto* pool = node(type, {operand(x)});
   set(pool, "kernel_shape", Dims{shape.kernel, shape.kernel});
   set(pool, "strides", Dims{shape.stride, shape.stride});
   set(pool, "pads", Dims{h.pads().first, w.pads().first, h.pads().second, w.pads().second});
   set(pool, "ceil_mode", std::int64_t{shape.ceil_mode});
   if (std::string(type) == "AveragePool") set(pool, "count_include_pad", std::int64_t{1});
-  return finish(pool, {x.dims[0], x.dims[1], h.outputs(), w.outputs()});
+  Dims dims = {x.dims[0], x.dims[1], h.outputs(), w.outputs()};
+  if (std::string(type) == "MaxPool") return finish_moved(pool, {x}, std::move(dims));
+  return finish(pool, std::move(dims));
 }
 
 Value NetworkBuilder::max_pool(const Value& x, const Pooling& shape) {
@@ -228,19 +247,18 @@ Value NetworkBuilder::average_pool(const Value& x, const Pooling& shape) {
 }
 
 Value NetworkBuilder::global_average_pool(const Value& x) {
-  const Value pooled = finish(node("GlobalAveragePool", {x.name}), {x.dims[0], x.dims[1], 1, 1});
-  auto* flat = node("Flatten", {pooled.name});
-  return finish(flat, {x.dims[0], x.dims[1]});
+  const Value pooled =
+      finish(node("GlobalAveragePool", {operand(x)}), {x.dims[0], x.dims[1], 1, 1});
+  return finish_moved(node("Flatten", {operand(pooled)}), {pooled}, {x.dims[0], x.dims[1]});
 }
 
 Value NetworkBuilder::dense(const Value& x, std::int64_t outputs, Activation activation) {
-  std::string from = x.name;
+  std::string from = operand(x);
   const std::int64_t inputs = count_of(x.dims) / x.dims[0];
-  if (x.dims.size() > 2) from = finish(node("Flatten", {x.name}), {x.dims[0], inputs}).name;
+  if (x.dims.size() > 2) from = finish(node("Flatten", {from}), {x.dims[0], inputs}).name;
   const double deviation = std::sqrt(gain_of(activation) / static_cast<double>(inputs));
-  const std::string weights = parameter({outputs, inputs}, deviation);
-  const std::string bias = parameter({outputs}, 0.05);
-  auto* gemm = node("Gemm", {from, weights, bias});
+  const Weights matrix = weights({outputs, inputs}, deviation, 0);
+  auto* gemm = node("Gemm", {from, matrix.name, bias(outputs, x, matrix)});
   set(gemm, "transB", std::int64_t{1});
   summary_.macs += x.dims[0] * inputs * outputs;
   return activate(finish(gemm, {x.dims[0], outputs}), activation);
@@ -257,7 +275,7 @@ Value NetworkBuilder::activate(const Value& x, Activation activation) {
       return finish(node("Clip", {x.name, low, high}), x.dims);
     }
     case Activation::kLeakyRelu: {
-      auto* leaky = node("LeakyRelu", {x.name});
+      auto* leaky = node("LeakyRelu", {operand(x)});
       set(leaky, "alpha", kLeakySlope);
       return finish(leaky, x.dims);
     }
@@ -266,7 +284,8 @@ Value NetworkBuilder::activate(const Value& x, Activation activation) {
 }
 
 Value NetworkBuilder::add(const Value& a, const Value& b) {
-  return finish(node("Add", {a.name, b.name}), a.dims);
+  const std::string left = operand(a), right = operand(b);
+  return finish(node("Add", {left, right}), a.dims);
 }
 
 Value NetworkBuilder::concat(const std::vector<Value>& values, std::int64_t axis) {
@@ -275,34 +294,34 @@ Value NetworkBuilder::concat(const std::vector<Value>& values, std::int64_t axis
   const auto at = static_cast<std::size_t>(axis);
   dims[at] = 0;
   for (const Value& value : values) {
-    names.push_back(value.name);
+    names.push_back(operand(value));
     dims[at] += value.dims[at];
   }
   auto* concat = node("Concat", names);
   set(concat, "axis", axis);
-  return finish(concat, std::move(dims));
+  return finish_moved(concat, values, std::move(dims));
 }
 
 Value NetworkBuilder::upsample(const Value& x, std::int64_t factor) {
   const Dims dims = {x.dims[0], x.dims[1], x.dims[2] * factor, x.dims[3] * factor};
   const std::string sizes = integers(dims);
-  auto* resize = node("Resize", {x.name, "", "", sizes});
+  auto* resize = node("Resize", {operand(x), "", "", sizes});
   set(resize, "mode", "nearest");
   set(resize, "coordinate_transformation_mode", "asymmetric");
   set(resize, "nearest_mode", "floor");
-  return finish(resize, dims);
+  return finish_moved(resize, {x}, dims);
 }
 
-Value NetworkBuilder::tanh(const Value& x) { return finish(node("Tanh", {x.name}), x.dims); }
+Value NetworkBuilder::tanh(const Value& x) { return finish(node("Tanh", {operand(x)}), x.dims); }
 
 Value NetworkBuilder::softmax(const Value& x) {
-  auto* softmax = node("Softmax", {x.name});
+  auto* softmax = node("Softmax", {operand(x)});
   set(softmax, "axis", std::int64_t{-1});
   return finish(softmax, x.dims);
 }
 
 Value NetworkBuilder::local_response_normalisation(const Value& x) {
-  auto* lrn = node("LRN", {x.name});
+  auto* lrn = node("LRN", {operand(x)});
   set(lrn, "size", std::int64_t{5});
   set(lrn, "alpha", 1e-4F);
   set(lrn, "beta", 0.75F);
@@ -311,53 +330,55 @@ Value NetworkBuilder::local_response_normalisation(const Value& x) {
 }
 
 Value NetworkBuilder::l2_normalise(const Value& x) {
-  auto* norm = node("ReduceL2", {x.name});
+  auto* norm = node("ReduceL2", {operand(x)});
   set(norm, "axes", Dims{1});
   set(norm, "keepdims", std::int64_t{1});
   const Value length = finish(norm, {x.dims[0], 1, x.dims[2], x.dims[3]});
-  const Value unit = finish(node("Div", {x.name, length.name}), x.dims);
+  const std::string from = operand(x), by = operand(length);
+  const Value unit = finish(node("Div", {from, by}), x.dims);
   const std::string factor = parameter({1, x.channels(), 1, 1}, 0.5, 20);
-  return finish(node("Mul", {unit.name, factor}), x.dims);
+  return finish(node("Mul", {operand(unit), factor}), x.dims);
 }
 
 Value NetworkBuilder::reshape(const Value& x, const Dims& dims) {
   TESSERA_CHECK(count_of(x.dims) == count_of(dims), "reshape of '{}'", x.name);
   const std::string shape = integers(dims);
-  return finish(node("Reshape", {x.name, shape}), dims);
+  return finish_moved(node("Reshape", {operand(x), shape}), {x}, dims);
 }
 
 Value NetworkBuilder::transpose(const Value& x, const Dims& permutation) {
   Dims dims;
   for (const std::int64_t axis : permutation)
     dims.push_back(x.dims[static_cast<std::size_t>(axis)]);
-  auto* transpose = node("Transpose", {x.name});
+  auto* transpose = node("Transpose", {operand(x)});
   set(transpose, "perm", permutation);
-  return finish(transpose, std::move(dims));
+  return finish_moved(transpose, {x}, std::move(dims));
 }
 
 Value NetworkBuilder::linear(const Value& x, std::int64_t outputs) {
   const std::int64_t inputs = x.dims.back();
-  const std::string weights =
-      parameter({inputs, outputs}, std::sqrt(1 / static_cast<double>(inputs)));
-  const std::string bias = parameter({outputs}, 0.05);
+  const std::string from = operand(x);
+  const Weights matrix = weights({inputs, outputs}, std::sqrt(1 / static_cast<double>(inputs)), 1);
+  const std::string offset = parameter({outputs}, 0.05);
   Dims dims = x.dims;
   dims.back() = outputs;
   summary_.macs += count_of(dims) * inputs;
-  const Value product = finish(node("MatMul", {x.name, weights}), dims);
-  return finish(node("Add", {product.name, bias}), std::move(dims));
+  const Value product = finish(node("MatMul", {from, matrix.name}), dims);
+  return finish(node("Add", {product.name, offset}), std::move(dims));
 }
 
 Value NetworkBuilder::matmul(const Value& a, const Value& b) {
   Dims dims = a.dims;
   dims.back() = b.dims.back();
   summary_.macs += count_of(dims) * a.dims.back();
-  return finish(node("MatMul", {a.name, b.name}), std::move(dims));
+  const std::string left = operand(a), right = operand(b);
+  return finish(node("MatMul", {left, right}), std::move(dims));
 }
 
 Value NetworkBuilder::layer_normalise(const Value& x) {
   const std::string gain = parameter({x.dims.back()}, 0.05, 1);
-  const std::string bias = parameter({x.dims.back()}, 0.05);
-  auto* norm = node("LayerNormalization", {x.name, gain, bias});
+  const std::string offset = parameter({x.dims.back()}, 0.05);
+  auto* norm = node("LayerNormalization", {operand(x), gain, offset});
   set(norm, "axis", std::int64_t{-1});
   set(norm, "epsilon", 1e-6F);
   return finish(norm, x.dims);
@@ -365,30 +386,34 @@ Value NetworkBuilder::layer_normalise(const Value& x) {
 
 Value NetworkBuilder::gelu(const Value& x) {
   const std::string root = scalar(1.41421356F), one = scalar(1), half = scalar(0.5F);
-  const Value scaled = finish(node("Div", {x.name, root}), x.dims);
+  const std::string from = operand(x);
+  const Value scaled = finish(node("Div", {from, root}), x.dims);
   const Value erf = finish(node("Erf", {scaled.name}), x.dims);
   const Value plus = finish(node("Add", {erf.name, one}), x.dims);
-  const Value product = finish(node("Mul", {x.name, plus.name}), x.dims);
+  const Value product = finish(node("Mul", {from, plus.name}), x.dims);
   return finish(node("Mul", {product.name, half}), x.dims);
 }
 
 Value NetworkBuilder::scale(const Value& x, double factor) {
   const std::string constant = scalar(static_cast<float>(factor));
-  return finish(node("Mul", {x.name, constant}), x.dims);
+  return finish(node("Mul", {operand(x), constant}), x.dims);
 }
 
 Value NetworkBuilder::add_parameter(const Value& x, const Dims& dims) {
   const std::string offset = parameter(dims, 0.05);
-  return finish(node("Add", {x.name, offset}), x.dims);
+  return finish(node("Add", {operand(x), offset}), x.dims);
 }
 
 Value NetworkBuilder::prepend_token(const Value& x) {
-  return concat({{parameter({1, 1, x.dims[2]}, 0.5), {1, 1, x.dims[2]}}, x}, 1);
+  const Value token{parameter({1, 1, x.dims[2]}, 0.5), {1, 1, x.dims[2]}};
+  constants_.insert(token.name);
+  return concat({token, x}, 1);
 }
 
 Value NetworkBuilder::first_token(const Value& x) {
   const std::string begin = integers({0}), end = integers({1}), axis = integers({1});
-  const Value token = finish(node("Slice", {x.name, begin, end, axis}), {1, 1, x.dims[2]});
+  const Value token =
+      finish_moved(node("Slice", {operand(x), begin, end, axis}), {x}, {1, 1, x.dims[2]});
   return reshape(token, {1, x.dims[2]});
 }
 

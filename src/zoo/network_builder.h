@@ -6,22 +6,37 @@
 //   x = b.max_pool(x, {.kernel = 2, .stride = 2});
 //   b.output(x, "features");
 //
+// Given what its values range over, it writes the same network in 8 bits, as ONNX says it: weights i8 with a
+// scale an output channel, biases i32 in units of their sums, and what layers read and give u8.
+//
+//   x u8 ─► DequantizeLinear ─┐
+//   w i8 ─► DequantizeLinear ─┼─► Conv ─► Relu ─► QuantizeLinear ─► y u8
+//   b i32 ► DequantizeLinear ─┘
+//
+// A value is rounded where another layer reads it, so that a ReLU belongs to the product or sum before it; a leaky
+// one, which no post-processor has for integers, is a layer of its own. What is only moved keeps its scale.
+//
 // A mistake in a network's structure is our own: it stops the program.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "zoo/summary.h"
+#include "zoo/value_ranges.h"
 
 namespace onnx {
 class GraphProto;
 class ModelProto;
 class NodeProto;
+class TensorProto;
+class ValueInfoProto;
 }  // namespace onnx
 
 namespace tessera::zoo {
@@ -62,8 +77,10 @@ struct Pooling {
 
 class NetworkBuilder {
  public:
-  // Without weights the model is only good for counting.
-  NetworkBuilder(const std::string& name, std::uint64_t seed, bool with_weights);
+  // Without weights the model is only good for counting. With `ranges`, which outlive the builder and have every
+  // value of value_groups(), it is in 8 bits.
+  NetworkBuilder(const std::string& name, std::uint64_t seed, bool with_weights,
+                 const ValueRanges* ranges = nullptr);
   ~NetworkBuilder();
   NetworkBuilder(const NetworkBuilder&) = delete;
   NetworkBuilder& operator=(const NetworkBuilder&) = delete;
@@ -100,11 +117,40 @@ class NetworkBuilder {
   Value first_token(const Value& x);                      // [1, width]
 
   const Summary& summary() const { return summary_; }
+  // The values that layers read or the network gives; those of a group have one scale in 8 bits.
+  std::vector<std::vector<std::string>> value_groups() const;
   Status write(const std::string& path) const;
 
  private:
+  // A value in 8 bits: the integers, and what a DequantizeLinear makes of them.
+  struct Rounded {
+    std::string integers;
+    onnx::NodeProto* quantise = nullptr;    // null: an input of the network
+    onnx::NodeProto* dequantise = nullptr;  // null: nobody reads it yet
+  };
+  // The weights of a product as it reads them; in 8 bits their scales, one an output channel.
+  struct Weights {
+    std::string name;
+    std::vector<float> scales;
+  };
+
   onnx::NodeProto* node(const char* type, const std::vector<std::string>& inputs);
   Value finish(onnx::NodeProto* node, Dims dims);
+  // Of a node that only moves elements of `from`, or chooses among them: the same scale.
+  Value finish_moved(onnx::NodeProto* node, const std::vector<Value>& from, Dims dims);
+  // By which name a layer reads the value.
+  std::string operand(const Value& value);
+  // In 8 bits; quantised once.
+  Rounded& rounded(const std::string& value);
+  void describe_edge(const std::string& value, const Dims& dims, onnx::ValueInfoProto* info);
+  onnx::NodeProto* conversion(const char* type, const std::vector<std::string>& inputs,
+                              const std::string& output);
+  std::string dequantised(const std::string& integers, const std::vector<float>& scales,
+                          std::size_t axis);
+  onnx::TensorProto* constant(const std::string& name, int data_type, const Dims& dims);
+  Weights weights(const Dims& dims, double deviation, std::size_t output_channel_axis);
+  std::string bias(std::int64_t channels, const Value& x, const Weights& weights);
+  std::string next_parameter(const Dims& dims, std::uint64_t& stream);
   // A parameter with this standard deviation; its name.
   std::string parameter(const Dims& dims, double deviation, double mean = 0);
   std::string scalar(float value);
@@ -113,8 +159,13 @@ class NetworkBuilder {
 
   const std::uint64_t seed_;
   const bool with_weights_;
-  std::uint64_t parameters_made_ = 0;
+  const ValueRanges* const ranges_;  // null: float32
+  std::uint64_t parameters_made_ = 0, names_made_ = 0;
   std::unique_ptr<onnx::ModelProto> model_;
+  std::set<std::string> inputs_, constants_;      // values that no node makes
+  std::map<std::string, Rounded> rounded_;        // in 8 bits, by the value's name
+  std::vector<std::vector<std::string>> groups_;  // values with one scale; may be empty
+  std::map<std::string, std::size_t> group_of_;   // in groups_
   Summary summary_;
 };
 

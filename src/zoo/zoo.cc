@@ -53,4 +53,18 @@ Result<Summary> write_network(const ZooNetwork& network, std::uint64_t seed,
   return builder.summary();
 }
 
+std::vector<std::vector<std::string>> rounded_values(const ZooNetwork& network) {
+  NetworkBuilder builder(network.name, 0, false);
+  network.build(builder);
+  return builder.value_groups();
+}
+
+Result<Summary> write_network_in_8_bits(const ZooNetwork& network, std::uint64_t seed,
+                                        const ValueRanges& ranges, const std::string& path) {
+  NetworkBuilder builder(network.name, seed, true, &ranges);
+  network.build(builder);
+  TESSERA_RETURN_IF_ERROR(builder.write(path));
+  return builder.summary();
+}
+
 }  // namespace tessera::zoo

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "zoo/summary.h"
+#include "zoo/value_ranges.h"
 
 namespace tessera::zoo {
 
@@ -34,5 +35,13 @@ Summary summarise(const ZooNetwork& network);
 // Writes the network with weights from `seed`: the same bytes on every machine.
 Result<Summary> write_network(const ZooNetwork& network, std::uint64_t seed,
                               const std::string& path);
+
+// The values, by their names in what write_network() writes, that are rounded to 8 bits in the form below. Those of
+// a group have one scale there: they are moved into each other.
+std::vector<std::vector<std::string>> rounded_values(const ZooNetwork& network);
+// The same network in 8 bits, weights from the same seed; inputs and outputs are u8 (network_builder.h). `ranges` has
+// all rounded values; those of a group have one range.
+Result<Summary> write_network_in_8_bits(const ZooNetwork& network, std::uint64_t seed,
+                                        const ValueRanges& ranges, const std::string& path);
 
 }  // namespace tessera::zoo

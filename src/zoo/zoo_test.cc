@@ -174,6 +174,57 @@ TEST(Zoo, TheSeedDecidesEveryByte) {
   fs::remove_all(folder);
 }
 
+// Of all rounded values.
+ValueRanges same_range(const ZooNetwork& network, const ValueRange& range) {
+  ValueRanges ranges;
+  for (const std::vector<std::string>& group : rounded_values(network)) {
+    for (const std::string& value : group) ranges[value] = range;
+  }
+  return ranges;
+}
+
+TEST(Zoo, SeedAndRangesDecideEveryByteOfTheFormIn8Bits) {
+  const fs::path folder = fs::path(::testing::TempDir()) / "zoo_8_bits_test";
+  fs::create_directories(folder);
+  const ZooNetwork network = find_network("mobilenet_v1").value();
+  const auto write = [&](const char* file, std::uint64_t seed, const ValueRange& range) {
+    const auto written =
+        write_network_in_8_bits(network, seed, same_range(network, range), folder / file);
+    ASSERT_TRUE(written.ok());
+    EXPECT_EQ(written->macs, summarise(network).macs);
+    EXPECT_EQ(written->parameters, summarise(network).parameters);
+  };
+  write("a", 1, {-1, 3});
+  write("b", 1, {-1, 3});
+  write("c", 2, {-1, 3});
+  write("d", 1, {-1, 4});
+  EXPECT_EQ(contents(folder / "a"), contents(folder / "b"));
+  EXPECT_NE(contents(folder / "a"), contents(folder / "c"));
+  EXPECT_NE(contents(folder / "a"), contents(folder / "d"));
+  // A byte a weight, four a bias; scales, zero points and the graph besides.
+  const auto parameters = static_cast<std::uintmax_t>(summarise(network).parameters);
+  EXPECT_GT(fs::file_size(folder / "a"), parameters);
+  EXPECT_LT(fs::file_size(folder / "a"), parameters + parameters / 20);
+  fs::remove_all(folder);
+}
+
+TEST(Zoo, WhatIsConcatenatedHasOneScale) {
+  const auto groups = rounded_values(find_network("yolov3_tiny").value());
+  const auto group_of = [&](const std::string& value) {
+    const auto found = std::ranges::find_if(
+        groups, [&](const auto& group) { return std::ranges::count(group, value) == 1; });
+    return static_cast<std::size_t>(found - groups.begin());
+  };
+  // The upsampled map, the early one that a pooling reads, too, and what is made of the two.
+  const std::size_t group = group_of("Concat_29_out");
+  ASSERT_LT(group, groups.size());
+  for (const char* const value :
+       {"LeakyRelu_27_out", "Resize_28_out", "LeakyRelu_13_out", "MaxPool_14_out"}) {
+    EXPECT_EQ(group_of(value), group) << value;
+  }
+  EXPECT_NE(group_of("LeakyRelu_10_out"), group);
+}
+
 TEST(Zoo, AFileThatCannotBeWrittenIsAnError) {
   const auto written = write_network(find_network("mobilenet_v1").value(), 0, "/nowhere/x.onnx");
   ASSERT_FALSE(written.ok());

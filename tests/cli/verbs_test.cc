@@ -40,6 +40,25 @@ TEST(ZooVerb, WithoutANameSaysWhatToGive) {
   EXPECT_EQ(nothing.err, "tessera zoo: give a network's name, or --list   [invalid argument]\n");
 }
 
+TEST(ZooVerb, WritesANetworkIn8Bits) {
+  const std::string path = work_folder() + "/mobilenet_v1_8.onnx";
+  const CommandResult written =
+      tessera({"zoo", "mobilenet_v1", "--bits", "8", "--json", "-o", path});
+  ASSERT_EQ(written.status, 0) << written.err;
+  EXPECT_EQ(written.json().at("bits"), 8);
+  EXPECT_EQ(written.json().at("parameters"), 4'221'032);
+  const CommandResult run = tessera({"run", path, "--device", "host", "--input", "image=random:7"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr(" on the processor, 0 on the host\n"));
+  EXPECT_THAT(run.out, HasSubstr("output probabilities u8 1x1000: "));
+}
+
+TEST(ZooVerb, BitsAre8Or16) {
+  const CommandResult four = tessera({"zoo", "mobilenet_v1", "--bits", "4", "-o", "/dev/null"});
+  EXPECT_NE(four.status, 0);
+  EXPECT_THAT(four.err, HasSubstr("--bits: 4 not in {8,16}"));
+}
+
 TEST(Version, IsAloneOnItsLine) {
   const CommandResult version = tessera({"--version"});
   EXPECT_EQ(version.status, 0);

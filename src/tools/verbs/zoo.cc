@@ -7,13 +7,14 @@
 
 #include "tools/terminal/console.h"
 #include "tools/verb.h"
+#include "tools/workloads/zoo_file.h"
 
 namespace tessera::tools {
 namespace {
 
 struct ZooArguments {
   std::string name, output;
-  std::uint64_t seed = 0;
+  ZooForm form;
   bool list = false, json = false;
 };
 
@@ -47,17 +48,18 @@ Status write(const ZooArguments& arguments) {
   FileRoles roles;
   roles.write("-o", path);
   TESSERA_RETURN_IF_ERROR(roles.check());
-  TESSERA_TRY(const zoo::Summary summary, zoo::write_network(network, arguments.seed, path));
+  TESSERA_TRY(const zoo::Summary summary, write_zoo_file(network, arguments.form, path));
   if (arguments.json) {
     nlohmann::json document = to_json(network, summary);
-    document["seed"] = arguments.seed;
+    document["seed"] = arguments.form.seed;
+    document["bits"] = arguments.form.bits;
     document["file"] = path;
     show_lines(json_text(document) + "\n");
     return {};
   }
-  show("wrote {}: {} ({} nodes, {} MACs, {} parameters, seed {})\n", path, network.description,
+  show("wrote {}: {} ({} nodes, {} MACs, {} parameters, seed {}{})\n", path, network.description,
        summary.nodes, with_separators(summary.macs), with_separators(summary.parameters),
-       arguments.seed);
+       arguments.form.seed, arguments.form.bits == 16 ? "" : ", in 8 bits");
   return {};
 }
 
@@ -79,7 +81,12 @@ Action zoo_verb(CLI::App& app) {
   auto arguments = std::make_shared<ZooArguments>();  // shared with the returned action
   app.add_option("name", arguments->name, "network to write");
   app.add_flag("--list", arguments->list, "list the networks with their MACs and parameters");
-  app.add_option("--seed", arguments->seed, "of the weights")->capture_default_str();
+  app.add_option("--seed", arguments->form.seed, "of the weights")->capture_default_str();
+  app.add_option(
+         "--bits", arguments->form.bits,
+         "of data and weights: 16 (the file has floats) or 8 (the file has integers with scales)")
+      ->check(CLI::IsMember({8, 16}))
+      ->capture_default_str();
   app.add_option("-o,--output", arguments->output, "file to write (default: NAME.onnx)");
   app.add_flag("--json", arguments->json, "print one JSON object");
   return [arguments] { return make(*arguments); };
