@@ -155,6 +155,25 @@ TEST(Quantised, ConcatenationRequantisesOnlyTheInputOfAnotherScale) {
   EXPECT_EQ(graph.nodes[0].inputs[0], graph.inputs[1]);
 }
 
+// Each head of a detector is turned and joined with the others, with the same scale behind every step.
+TEST(Quantised, MovesBetweenStepsOfEqualScalesBecomeOne) {
+  TestModel model;
+  model.input("a", {1, 2, 3}, Format::kU8).input("b", {1, 2, 5}, Format::kU8);
+  model.constant("s", {}, {0.5}).constant("z", {}, {3}, Format::kU8);
+  const model::Attributes turned = {{"perm", std::vector<std::int64_t>{0, 2, 1}}};
+  for (const std::string name : {"a", "b"}) {
+    model.node("DequantizeLinear", {name, "s", "z"}, {name + "f"});
+    model.node("Transpose", {name + "f"}, {name + "t"}, turned);
+    model.node("QuantizeLinear", {name + "t", "s", "z"}, {name + "q"});
+    model.node("DequantizeLinear", {name + "q", "s", "z"}, {name + "r"});
+  }
+  model.node("Concat", {"ar", "br"}, {"c"}, {{"axis", std::int64_t{1}}});
+  model.node("QuantizeLinear", {"c", "s", "z"}, {"y"}).output("y", {1, 8, 2}, Format::kU8);
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "move");
+  EXPECT_EQ(graph.nodes[0].inputs, graph.inputs);
+}
+
 TEST(Quantised, FloatInputIsQuantisedWithoutRoundingToTheVectorFormat) {
   TestModel model;
   model.input("x", {4}).constant("s", {}, {0.5}).constant("z", {}, {3}, Format::kU8);

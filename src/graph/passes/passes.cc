@@ -18,6 +18,8 @@ constexpr Pass kPasses[] = {
     {"clean_moves", clean_moves, false},
     {"fuse_activations", fuse_activations, false},
     {"fuse_quantisation", fuse_quantisation, false},
+    // Moves between which only a step of quantisation stood.
+    {"clean_moves", clean_moves, false},
     {"equalise_channels", equalise_channels, false},
     {"number_formats", number_formats, true},
     {"load_constant_batches", load_constant_batches, true},
