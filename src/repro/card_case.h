@@ -24,8 +24,7 @@ struct CardCase {
   // A team of one core sends the results of each layer through its memory, as larger ones do; otherwise it
   // keeps them in its state buffer where that holds them.
   bool through_memory = false;
-  // 8-bit data. The zoo's networks have 16-bit data as yet, whatever this says.
-  bool eight_bits = false;
+  bool eight_bits = false;  // data and weights; otherwise 16
 
   // Cases with the same text have one program, or are the same.
   std::string program_key() const;

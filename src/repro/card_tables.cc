@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "repro/card_markdown.h"
 
 namespace tessera::repro {
 namespace {
@@ -73,8 +74,15 @@ struct Change {
   std::size_t before = 0, after = 0;
 };
 
+// Ours, of both numbers of bits: how the cycles of an image shrink with the cores, or with a team for each.
+struct Scaled {
+  std::string network;
+  std::size_t run = 0, one = 0;  // on one core
+};
+
 struct Wanted {
   std::vector<WantedRow> rows;
+  std::vector<Scaled> scaled;
   std::vector<Team> teams;
   std::vector<Change> changes;
 };
@@ -168,22 +176,45 @@ void want_cards(const std::vector<std::string>& networks, CaseBook& book, Wanted
   }
 }
 
+void want_scaling(const std::vector<std::string>& networks, CaseBook& book, Wanted& wanted) {
+  for (const std::string& network : networks) {
+    for (const bool eight_bits : {true, false}) {
+      CardCase one = our_case(network, 1);
+      one.eight_bits = eight_bits;
+      const std::size_t alone = book.want(one);
+      for (const int cores : kCores) {
+        one.cores = cores;
+        wanted.scaled.push_back({network, book.want(one), alone});
+      }
+      if (!eight_bits) continue;
+      for (const int team : {4, 1}) {
+        one.team = team;
+        wanted.scaled.push_back({network, book.want(one), alone});
+      }
+    }
+  }
+}
+
 struct Switch {
   const char* name;
-  void (*apply)(CardFeatures& features);
+  void (*apply)(CardCase& one);
   int cards = 1;
 };
-constexpr std::array<Switch, 6> kWithout = {{
-    {"merge = 0", [](CardFeatures& f) { f.merge = 0; }},
-    {"broadcast = 0", [](CardFeatures& f) { f.broadcast = 0; }},
-    {"forward = 0", [](CardFeatures& f) { f.forward = 0; }},
-    {"dynamic_bandwidth = 0", [](CardFeatures& f) { f.dynamic_bandwidth = 0; }},
-    {"instruction_sync = 0", [](CardFeatures& f) { f.instruction_sync = 0; }},
-    {"needed_bytes_only = 0", [](CardFeatures& f) { f.needed_bytes_only = 0; }, 2},
+constexpr std::array<Switch, 7> kWithout = {{
+    {"merge = 0", [](CardCase& one) { one.features.merge = 0; }},
+    {"broadcast = 0", [](CardCase& one) { one.features.broadcast = 0; }},
+    {"forward = 0", [](CardCase& one) { one.features.forward = 0; }},
+    {"dynamic_bandwidth = 0", [](CardCase& one) { one.features.dynamic_bandwidth = 0; }},
+    {"instruction_sync = 0", [](CardCase& one) { one.features.instruction_sync = 0; }},
+    {"needed_bytes_only = 0", [](CardCase& one) { one.features.needed_bytes_only = 0; }, 2},
+    {"16-bit data", [](CardCase& one) { one.eight_bits = false; }},
 }};
-constexpr std::array<Switch, 2> kWeaker = {{
-    {"split = w", [](CardFeatures& f) { f.split = CardSplit::kWidth; }},
-    {"loads_beside_arithmetic = 0", [](CardFeatures& f) { f.loads_beside_arithmetic = 0; }},
+constexpr std::array<Switch, 4> kWeaker = {{
+    {"split = w", [](CardCase& one) { one.features.split = CardSplit::kWidth; }},
+    {"loads_beside_arithmetic = 0",
+     [](CardCase& one) { one.features.loads_beside_arithmetic = 0; }},
+    {"hand_over = 0", [](CardCase& one) { one.features.hand_over = 0; }},
+    {"16-bit data", [](CardCase& one) { one.eight_bits = false; }},
 }};
 
 void want_changes(const std::vector<std::string>& networks, CaseBook& book, Wanted& wanted) {
@@ -198,17 +229,17 @@ void want_changes(const std::vector<std::string>& networks, CaseBook& book, Want
     for (const Switch& one : kWithout) {
       const CardCase before = our_case(network, one.cards * kCoresOfCard, one.cards);
       CardCase after = before;
-      one.apply(after.features);
+      one.apply(after);
       add("ours", before, one.name, after);
     }
     const CardCase strong = strong_case(network, kCoresOfCard);
-    add("ours", our_case(network, kCoresOfCard), "all of them: the strong baseline", strong);
+    add("ours", our_case(network, kCoresOfCard), "all features: the strong baseline", strong);
     for (const Switch& one : kWeaker) {
       CardCase after = strong;
-      one.apply(after.features);
+      one.apply(after);
       add("strong baseline", strong, one.name, after);
     }
-    add("strong baseline", strong, "both: the baseline as published",
+    add("strong baseline", strong, "all of these: the baseline as published",
         published_case(network, kCoresOfCard));
   }
 }
@@ -237,8 +268,8 @@ std::string bytes_text(const char* what, std::int64_t base, std::int64_t ours,
                      megabytes(static_cast<double>(ours) / of));
 }
 
-// The difference in bytes and cycles, from what both runs counted.
-std::string explain(const CardRun& ours, const CardRun& base) {
+// The difference in bytes and cycles, from what both runs counted; `part` is the baseline's of the channels.
+std::string explain(const CardRun& ours, const CardRun& base, double part) {
   const double more_cycles = base.cycles_of_image() - ours.cycles_of_image();
   const double more_bytes =
       static_cast<double>(base.dram_bytes) / static_cast<double>(base.images) -
@@ -253,11 +284,16 @@ std::string explain(const CardRun& ours, const CardRun& base) {
     text +=
         ", " + bytes_text("on the network", base.network_bytes, ours.network_bytes, base.images);
   }
-  return text + fmt::format(
-                    "; what is more of DRAM takes {:+.0f} cycles at the channels' full speed; "
-                    "baseline: {}; "
-                    "ours: {}",
-                    more_bytes / base.dram_bytes_per_cycle, busy_text(base), busy_text(ours));
+  const double cycles = more_bytes / base.dram_bytes_per_cycle;
+  text += fmt::format("; what is more of DRAM takes {:+.0f} cycles at the channels' full speed",
+                      cycles);
+  if (part < 1) text += fmt::format(", {:+.0f} at the baseline's part of it", cycles / part);
+  return text + fmt::format("; baseline: {}; ours: {}", busy_text(base), busy_text(ours));
+}
+
+// Of all channels, of the cores of a case whose parts are fixed.
+double part_of(const CardCase& one) {
+  return static_cast<double>(one.cores) / (one.cards * kCoresOfCard);
 }
 
 FigureCell published_cell(const WantedRow& row) {
@@ -300,7 +336,7 @@ std::vector<FigureCell> row_cells(const WantedRow& row, const CaseBook& book) {
   add(&CardRun::dram_bytes);
   add(&CardRun::ring_bytes);
   add(&CardRun::network_bytes);
-  cells.push_back(explain(ours, published));
+  cells.push_back(explain(ours, published, part_of(book.at(row.as_published))));
   return cells;
 }
 
@@ -384,10 +420,29 @@ void add_bounds(const Wanted& wanted, const CaseBook& book, FigureTable& rows,
                     bound, base->images);
     text += ours == nullptr
                 ? "; ours does not keep it"
-                : fmt::format(" and ours with {}; {}", ours->images, explain(*ours, *base));
+                : fmt::format(" and ours with {}; {}", ours->images, explain(*ours, *base, 1));
     cells.back() = std::move(text);
     rows.rows.push_back(std::move(cells));
   }
+}
+
+FigureTable scaling_table(const Wanted& wanted, const CaseBook& book) {
+  FigureTable table{
+      .name = "scaling",
+      .columns = {"network", "bits", "cores", "cores_of_image", "cycles", "images", "scaling",
+                  "of_bound", "arithmetic_cycles", "memory_cycles", "dram_bytes"},
+      .text_columns = 8};
+  for (const Scaled& scaled : wanted.scaled) {
+    const CardCase& one = book.at(scaled.run);
+    const CardRun& run = book.of(scaled.run);
+    const double alone = book.of(scaled.one).cycles_of_image();
+    table.rows.push_back({scaled.network, std::int64_t{one.eight_bits ? 8 : 16},
+                          std::int64_t{one.cores},
+                          std::int64_t{one.team == 0 ? one.cores : one.team}, run.cycles,
+                          run.images, alone / (one.cores * run.cycles_of_image()), run.of_bound(),
+                          run.arithmetic_cycles, run.memory_cycles, run.dram_bytes});
+  }
+  return table;
 }
 
 FigureTable change_table(const Wanted& wanted, const CaseBook& book) {
@@ -505,6 +560,7 @@ Result<ExperimentResult> card_tables(const std::vector<std::string>& networks,
   want_bounds(networks, book, wanted);
   want_cards(networks, book, wanted);
   want_changes(networks, book, wanted);
+  want_scaling(networks, book, wanted);
   TESSERA_RETURN_IF_ERROR(book.run(runner));
   FigureTable rows{.name = "rows", .columns = row_columns(), .text_columns = kRowColumnsInText};
   for (const WantedRow& row : wanted.rows) rows.rows.push_back(row_cells(row, book));
@@ -514,15 +570,15 @@ Result<ExperimentResult> card_tables(const std::vector<std::string>& networks,
                                  "latency_ms", "images_per_second"}};
   add_bounds(wanted, book, rows, within);
   ExperimentResult result;
-  result.figure_tables = {std::move(rows), change_table(wanted, book), std::move(within)};
+  result.figure_tables = {std::move(rows), change_table(wanted, book), std::move(within),
+                          scaling_table(wanted, book)};
+  result.documents = {{"tables.md", card_markdown(networks, result.figure_tables)}};
   result.plots = make_plots(networks, wanted, book);
   result.notes = {
       "ratios are of the baseline's cycles to ours: `ours` of the baseline as published, "
       "`ours_strong` of the "
       "strong one",
-      "all sides have 16-bit data; ours and the strong baseline stand for 8-bit data, which the "
-      "zoo's networks do not "
-      "have yet",
+      "ours and the strong baseline have 8-bit data, the baseline as published 16-bit data",
       "throughput on several cards is that of one card as many times: cards with images of their "
       "own exchange nothing"};
   return result;

@@ -39,7 +39,8 @@ struct ExperimentResult {
   std::vector<std::pair<std::string, FigureCell>> figures = {};  // of the whole experiment
   std::vector<FigureTable> figure_tables = {};
   std::vector<FigurePlot> plots = {};
-  std::vector<std::string> notes = {};  // what was left out, and why
+  std::vector<std::pair<std::string, std::string>> documents = {};  // files to write: name, text
+  std::vector<std::string> notes = {};                              // what was left out, and why
 };
 
 }  // namespace tessera::repro

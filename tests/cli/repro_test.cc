@@ -167,13 +167,15 @@ TEST(Repro, CardGivesTablesAndAPage) {
   EXPECT_EQ(row.at("ring_bytes_strong"), 0);  // nothing is forwarded
   EXPECT_THAT(row.at("explanation").get<std::string>(), HasSubstr("MB of DRAM against"));
   EXPECT_EQ(json.at("rows")[9].at("network"), "mean of 1");
-  EXPECT_EQ(json.at("sensitivity").size(), 10u);
+  EXPECT_EQ(json.at("sensitivity").size(), 13u);
+  EXPECT_EQ(json.at("scaling").size(), 12u);
   EXPECT_EQ(json.at("within_bound").size(), 0u);
 
   const std::string csv = read_text(folder + "/rows.csv");
   EXPECT_THAT(csv, HasSubstr("table,network,cores,cards,gigabits,published,ours,"));
   EXPECT_THAT(csv, HasSubstr("latency,resnet18,16,1,,,"));
   EXPECT_THAT(read_text(folder + "/sensitivity.csv"), HasSubstr("\nmerge = 0,resnet18,16,ours,"));
+  EXPECT_THAT(read_text(folder + "/tables.md"), HasSubstr("\n| cycles, 8-bit data | 1 core |"));
   const std::string page = read_text(folder + "/card.html");
   EXPECT_THAT(page, HasSubstr("<h2>Latency of resnet18</h2>"));
   EXPECT_THAT(page, HasSubstr(">strong baseline</text>"));

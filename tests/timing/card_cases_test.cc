@@ -38,6 +38,19 @@ TEST(CardCases, MoreCoresTakeFewerCyclesAndTheBaselinesMore) {
   EXPECT_EQ(runs[1].arithmetic_cycles, 568'740'352.0 / 1024);
 }
 
+// As published a core has a sixteenth of the bandwidth also where it is alone, and 16-bit data, which it loads before
+// it computes.
+TEST(CardCases, TheBaselineAsPublishedIsShortOfBytesOnOneCore) {
+  CardCase all_of_a_channel = repro::published_case("mobilenet_v1", 1);
+  all_of_a_channel.features.dynamic_bandwidth = 1;
+  const std::vector<CardRun> runs =
+      run({repro::our_case("mobilenet_v1", 1), repro::published_case("mobilenet_v1", 1),
+           all_of_a_channel});
+  EXPECT_GT(static_cast<double>(runs[1].cycles), 1.3 * static_cast<double>(runs[0].cycles));
+  EXPECT_GT(runs[1].cycles, runs[2].cycles);
+  EXPECT_GT(runs[1].dram_bytes, 4 * runs[0].dram_bytes);
+}
+
 TEST(CardCases, TeamsHaveAnImageEach) {
   CardCase teams = repro::our_case("mobilenet_v1", 4);
   teams.team = 2;

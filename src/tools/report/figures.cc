@@ -104,6 +104,9 @@ Status write_figures(const std::string& folder, const std::string& name, const s
     TESSERA_RETURN_IF_ERROR(
         write_text_file((in / (table.name + ".csv")).string(), csv_text(table)));
   }
+  for (const auto& [file, text] : result.documents) {
+    TESSERA_RETURN_IF_ERROR(write_text_file((in / file).string(), text));
+  }
   return write_text_file((in / (name + ".html")).string(), figures_page_text(title, result));
 }
 

@@ -15,7 +15,7 @@ std::string figures_page_text(const std::string& title, const repro::ExperimentR
 
 // Makes the folder, if it is not there. An error if there is no such folder then, or nothing can be made in it.
 Status make_figures_folder(const std::string& folder);
-// Makes the folder, and in it TABLE.csv for each table of figures and NAME.html. An error names the file.
+// Makes the folder, and in it TABLE.csv for each table of figures, its documents, and NAME.html. An error names the file.
 Status write_figures(const std::string& folder, const std::string& name, const std::string& title,
                      const repro::ExperimentResult& result);
 

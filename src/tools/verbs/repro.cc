@@ -211,8 +211,10 @@ Action repro_verb(CLI::App& app) {
          "--networks", arguments->networks,
          "card: names of the zoo, with commas between; without it the eight that are published")
       ->delimiter(',');
-  app.add_option("--output", arguments->output,
-                 "card: folder for its tables as .csv and card.html with plots");
+  app.add_option(
+      "--output", arguments->output,
+      "card: folder for its tables as .csv, those of its manual as tables.md, and card.html with "
+      "plots");
   app.add_flag("--json", arguments->json, "print one JSON object");
   app.footer(fmt::format("{}\n{}", app.get_footer(), needs));
   return [arguments] { return reproduce(*arguments); };

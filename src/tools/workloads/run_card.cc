@@ -109,7 +109,8 @@ void add_bounds(const CardCase& one, const ChipConfig& chip, const isa::Program&
   const double arrays =
       static_cast<double>(one.cores) * chip.neural.rows * chip.neural.columns * chip.neural.count;
   run.arithmetic_cycles = static_cast<double>(summary.macs * run.images) / arrays;
-  const std::int64_t weights = summary.parameters * format_bytes(chip.formats.vector);
+  const std::int64_t weights =
+      summary.parameters * (one.eight_bits ? 1 : format_bytes(chip.formats.vector));
   run.memory_cycles = static_cast<double>(weights + first.input_bytes + first.output_bytes) /
                       run.dram_bytes_per_cycle;
 }
@@ -201,11 +202,13 @@ void run_groups(const std::vector<Group>& groups, const GraphPointer& graph,
   for (std::thread& thread : threads) thread.join();
 }
 
-std::vector<Group> groups_of(std::span<const CardCase> cases, const std::string& network) {
+// Those of one graph: of a network in 8 or 16 bits.
+std::vector<Group> groups_of(std::span<const CardCase> cases, const std::string& network,
+                             bool eight_bits) {
   std::map<std::string, std::size_t> places;
   std::vector<Group> groups;
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    if (cases[i].network != network) continue;
+    if (cases[i].network != network || cases[i].eight_bits != eight_bits) continue;
     const auto [at, added] = places.try_emplace(cases[i].program_key(), groups.size());
     if (added) groups.emplace_back();
     groups[at->second].cases.push_back(i);
@@ -237,9 +240,14 @@ Result<std::vector<CardRun>> run_card_cases(std::span<const CardCase> cases,
   options.require_full_offload = true;
   for (const std::string& network : networks) {
     TESSERA_TRY(const zoo::ZooNetwork of_zoo, zoo::find_network(network));
-    TESSERA_TRY(const GraphPointer graph, zoo_graph(network, cloud, options));
-    run_groups(groups_of(cases, network), graph, zoo::summarise(of_zoo), work);
-    if (work.error) return *work.error;
+    for (const bool eight_bits : {true, false}) {
+      const std::vector<Group> groups = groups_of(cases, network, eight_bits);
+      if (groups.empty()) continue;
+      TESSERA_TRY(const GraphPointer graph,
+                  zoo_graph(network, cloud, options, eight_bits ? 8 : 16));
+      run_groups(groups, graph, zoo::summarise(of_zoo), work);
+      if (work.error) return *work.error;
+    }
   }
   std::vector<CardRun> runs;
   for (std::optional<CardRun>& run : work.runs) runs.push_back(*run);
