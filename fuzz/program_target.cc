@@ -12,8 +12,10 @@
 #include "isa/encoding.h"
 #include "isa/verify.h"
 #include "link/link.h"
+#include "link/templates.h"
 #include "package/container.h"
 #include "package/container_file.h"
+#include "package/weight_pool.h"
 
 namespace tessera::fuzz {
 namespace {
@@ -69,6 +71,23 @@ void link_alone(std::span<const std::byte> file) {
   if (linked.ok()) (void)verified(*linked, ContainerOutcome::kParsed);
 }
 
+// What the package has for several cores is filled in and proved, or is refused.
+void fill_prepared(const package::Package& package) {
+  constexpr std::uint64_t kWordsMax = 1 << 20, kWeightsMax = 1 << 20;
+  if (package.prepared == nullptr) return;
+  const isa::PreparedPrograms& all = *package.prepared;
+  for (const auto& prepared : all.programs) {
+    if (prepared->stream_bytes() > 4 * kWordsMax || prepared->tasks() > kWordsMax) continue;
+    auto program = link::program_of(all.templates, *prepared);
+    if (!program.ok()) continue;
+    isa::Program& first = program->cores.front();
+    if (first.weights.size() > kWeightsMax) continue;
+    first.weights = package::region_of_parts(package.weights.bytes(), all.kernels.bytes(),
+                                             first.weights.parts());
+    (void)verified(*program, ContainerOutcome::kParsed);
+  }
+}
+
 }  // namespace
 
 ContainerOutcome container_target(std::span<const std::byte> bytes) {
@@ -88,6 +107,7 @@ ContainerOutcome container_target(std::span<const std::byte> bytes) {
   link_alone(file);
   const auto read = package::parse_package(file, "fuzz.tpkg");
   if (!read.ok()) return ContainerOutcome::kRefused;
+  fill_prepared(*read);
   const auto linked = link::link(*read, ChipConfig(), {});
   if (!linked.ok()) return ContainerOutcome::kParsed;
   return verified(*linked, ContainerOutcome::kLinked);

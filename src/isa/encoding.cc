@@ -325,6 +325,17 @@ Status read_dependencies(const WordReader& reader, std::size_t end, TaskDescript
 
 }  // namespace
 
+std::vector<std::uint32_t> task_number_words(std::span<const std::byte> bytes) {
+  const WordReader reader(bytes);
+  std::vector<std::uint32_t> words = {2};
+  const std::uint32_t flags = reader.at(4);
+  const std::uint32_t count = (flags & kRemoteBit) != 0 ? reader.at(9) & 0xFFFF : reader.at(9);
+  std::uint32_t next = kHeaderWords;
+  if ((flags & kExtendedBit) != 0) next += 1 + reader.at(kHeaderWords);
+  for (std::uint32_t i = 0; i < count; ++i, next += kDependencyWords) words.push_back(next);
+  return words;
+}
+
 void encode_stream(Program& program) {
   for (const TaskDescriptor& task : program.tasks) {
     program.stream_offsets.push_back(static_cast<std::uint32_t>(program.stream.size()));

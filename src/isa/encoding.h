@@ -19,6 +19,9 @@ void encode_stream(Program& program);
 // The version of the descriptor that begins `bytes`: 1, or 2 with an extended header; 0 of fewer
 // than four bytes.
 std::uint32_t descriptor_version(std::span<const std::byte> bytes);
+// Which words of the descriptor `bytes`, one that encode() made, number a task of its own core: its own, then
+// those that it waits for. Ascending.
+std::vector<std::uint32_t> task_number_words(std::span<const std::byte> bytes);
 // Reads one descriptor at the start of `bytes`; `consumed` gets its length. Everything is checked:
 // register numbers, counts, enumerators, ranges. decode(encode(t)) == t.
 Result<TaskDescriptor> decode(std::span<const std::byte> bytes, std::size_t& consumed);

@@ -14,6 +14,7 @@
 #include "compile/split_choice.h"
 #include "isa/verify.h"
 #include "link/link.h"
+#include "network/prepared_program.h"
 
 namespace tessera::network {
 
@@ -137,7 +138,6 @@ Result<compile::SharedProgram> one_core(const NetworkState& network) {
 
 Result<compile::SharedProgram> compile_team(const NetworkState& network, int cores, CoreSplit split,
                                             const std::vector<std::uint8_t>& memories, int cards) {
-  split = split_of(network.chip, split);
   compile::ShareChoice choice = choice_for(network.chip, cores, split, memories, cards);
   const compile::CompileOptions options{.kernels = network.kernels};
   if (split == CoreSplit::kAuto && cores > 1) {
@@ -152,7 +152,26 @@ Result<compile::SharedProgram> compile_team(const NetworkState& network, int cor
   return shared;
 }
 
+// As the package has it, or compiled.
+Result<compile::SharedProgram> program_for_team(const NetworkState& network, int cores,
+                                                CoreSplit split,
+                                                const std::vector<std::uint8_t>& memories,
+                                                int cards) {
+  split = split_of(network.chip, split);
+  TESSERA_TRY(auto prepared,
+              prepared_program(network, key_of_cores(network.chip, cores, split, memories, cards)));
+  if (prepared) return std::move(*prepared);
+  return compile_team(network, cores, split, memories, cards);
+}
+
 }  // namespace
+
+isa::PreparedFor key_of_placement(const ChipConfig& chip, const CardPlacement& placement,
+                                  CoreSplit split) {
+  const bool forwards = chip.card.features.forward != 0;
+  return key_of_cores(chip, static_cast<int>(placement.core.size()), split_of(chip, split),
+                      forwards ? placement.memory : std::vector<std::uint8_t>(), placement.cards);
+}
 
 Result<compile::SharedProgram> program_for_cores(const NetworkState& network,
                                                  const CardPlacement& placement, CoreSplit split,
@@ -169,8 +188,9 @@ Result<compile::SharedProgram> program_for_cores(const NetworkState& network,
   if (of_team < cores && !memories.empty()) {
     TESSERA_TRY(of_one, memories_of_team(memories, static_cast<std::size_t>(of_team)));
   }
-  TESSERA_TRY(compile::SharedProgram shared,
-              compile_team(network, of_team, split, of_one, of_team < cores ? 1 : placement.cards));
+  TESSERA_TRY(
+      compile::SharedProgram shared,
+      program_for_team(network, of_team, split, of_one, of_team < cores ? 1 : placement.cards));
   if (of_team < cores) {
     memories.resize(static_cast<std::size_t>(cores), 0);
     TESSERA_TRY(shared.card,

@@ -4,17 +4,23 @@
 #include "arch/card_placement.h"
 #include "base/result.h"
 #include "compile/compile_shares.h"
+#include "isa/templates.h"
 #include "network/network.h"
 #include "tessera/core_split.h"
 
 namespace tessera::network {
 
-// Compiled for cores that lie so, with the features of the architecture's card, and proved.
+// For cores that lie so, with the features of the architecture's card, and proved: as the package has it
+// (network/prepared_cores.h), or else compiled.
 // With `cores_per_image`, which divides the cores and is not 0, each team of so many has an image of its
 // own (compile/image_cores.h). kUnsupported for a network that is a program, and for teams that lie in the
 // groups in too many ways.
 Result<compile::SharedProgram> program_for_cores(const NetworkState& network,
                                                  const CardPlacement& placement, CoreSplit split,
                                                  int cores_per_image = 0);
+
+// What the package has the program of one image under, if it has it.
+isa::PreparedFor key_of_placement(const ChipConfig& chip, const CardPlacement& placement,
+                                  CoreSplit split);
 
 }  // namespace tessera::network

@@ -148,15 +148,18 @@ Result<Network> network_from_graph(std::shared_ptr<const graph::Graph> graph,
   return make_network(name, chip, std::move(package));
 }
 
+Status check_architecture(const std::string& chip_name, std::uint64_t chip_fingerprint,
+                          const ChipConfig& chip) {
+  if (chip_fingerprint == fingerprint(chip)) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("the package was compiled for '{}' (fingerprint {:016x}), the "
+                           "architecture given is '{}' ({:016x}); compile the model again or "
+                           "choose that architecture",
+                           chip_name, chip_fingerprint, chip.name, fingerprint(chip))};
+}
+
 Result<Network> network_from_package(package::Package package, const ChipConfig& chip) {
-  if (package.chip_fingerprint != fingerprint(chip)) {
-    return Error{
-        ErrorCode::kInvalidArgument,
-        fmt::format("the package was compiled for '{}' (fingerprint {:016x}), the "
-                    "architecture given is '{}' ({:016x}); compile the model again or "
-                    "choose that architecture",
-                    package.chip_name, package.chip_fingerprint, chip.name, fingerprint(chip))};
-  }
+  TESSERA_RETURN_IF_ERROR(check_architecture(package.chip_name, package.chip_fingerprint, chip));
   const std::string name = package.graph->name;
   return make_network(name, chip, std::move(package));
 }

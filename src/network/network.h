@@ -56,6 +56,9 @@ Result<Network> network_from_graph(std::shared_ptr<const graph::Graph> graph,
                                    const ChipConfig& chip, const LoadOptions& options,
                                    Edges edges = Edges::kOfArchitecture);
 Result<Network> network_from_package(package::Package package, const ChipConfig& chip);
+// An error where a package of that chip was not compiled for this one.
+Status check_architecture(const std::string& chip_name, std::uint64_t chip_fingerprint,
+                          const ChipConfig& chip);
 // Proves the program. `arch` empty: the one that is built in and has the program's chip's name.
 Result<Network> network_from_program(isa::Program program, const std::string& name,
                                      const std::string& arch);

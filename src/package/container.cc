@@ -11,14 +11,15 @@
 
 #include "base/check.h"
 #include "base/input_file.h"
-#include "container_generated.h"
 #include "graph/graph_text.h"
 #include "graph/verify.h"
 #include "isa/encoding.h"
 #include "package/container_file.h"
+#include "package/container_tables.h"
 #include "package/elsewhere.h"
 #include "package/host_step.h"
 #include "package/package_check.h"
+#include "package/prepared_file.h"
 #include "package/section_file.h"
 #include "package/sha256.h"
 
@@ -42,59 +43,6 @@ using isa::Segment;
 using isa::StepConstant;
 using isa::TensorSlot;
 
-Error bad(const std::string& name, const std::string& what) {
-  return Error{ErrorCode::kInvalidModel, fmt::format("'{}': {}", name, what)};
-}
-
-Result<Format> format_of(std::uint8_t value, const std::string& what) {
-  if (value >= kFormatCount) {
-    return bad(what, fmt::format("format {}, allowed 0..{}", value, kFormatCount - 1));
-  }
-  return static_cast<Format>(value);
-}
-
-// Bytes of a dense tensor, checked against overflow.
-Result<std::int64_t> dense_bytes(const Shape& dims, Format format, const std::string& what) {
-  std::int64_t bytes = format_bytes(format);
-  for (const std::int64_t extent : dims) {
-    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) {
-      return bad(what, fmt::format("dimension {} out of range", extent));
-    }
-  }
-  return bytes;
-}
-
-Result<std::vector<TensorSlot>> slots_of(const std::vector<std::unique_ptr<fb::TensorSlotT>>& list,
-                                         const std::string& name) {
-  std::vector<TensorSlot> slots;
-  for (const auto& entry : list) {
-    if (!entry) return bad(name, "an empty tensor slot");
-    TensorSlot slot;
-    slot.name = entry->name;
-    slot.tensor = entry->tensor;
-    TESSERA_TRY(slot.format, format_of(entry->format, name + "' tensor '" + entry->name));
-    slot.dims = entry->dims;
-    TESSERA_TRY(const std::int64_t bytes, dense_bytes(slot.dims, slot.format, name));
-    (void)bytes;
-    if (entry->base >= kBaseIndexCount) {
-      return bad(name, fmt::format("tensor '{}': base {}, allowed 0..{}", entry->name, entry->base,
-                                   kBaseIndexCount - 1));
-    }
-    slot.address = {static_cast<BaseIndex>(entry->base), entry->offset};
-    slot.dense_dims = entry->dense_dims;
-    slots.push_back(std::move(slot));
-  }
-  return slots;
-}
-
-Result<HostStep> host_step_of(const fb::HostStepT& entry, const std::string& name) {
-  HostStep step;
-  step.node = entry.node;
-  TESSERA_TRY(step.inputs, slots_of(entry.inputs, name));
-  TESSERA_TRY(step.outputs, slots_of(entry.outputs, name));
-  return step;
-}
-
 PieceHint piece_of(const fb::Piece& piece) {
   return {.known = piece.known(),
           .image = piece.image(),
@@ -104,15 +52,6 @@ PieceHint piece_of(const fb::Piece& piece) {
           .input_channel = piece.input_channel(),
           .window_row = piece.window_row(),
           .window_column = piece.window_column()};
-}
-
-std::vector<LayerHint> hints_of(const std::vector<std::unique_ptr<fb::HintT>>& list) {
-  std::vector<LayerHint> hints;
-  for (const auto& entry : list) {
-    if (!entry) continue;
-    hints.push_back({entry->name, entry->kind, entry->origins, entry->output_dims, entry->macs});
-  }
-  return hints;
 }
 
 std::vector<TranspositionHint> transpositions_of(
@@ -187,22 +126,6 @@ Result<std::map<std::string, std::shared_ptr<const Tensor>>> constants_of(
   return constants;
 }
 
-// A constant that is read alone, of a section of `section_bytes`.
-Result<SectionPart> part_of(const fb::ConstantT& entry, std::uint64_t section_bytes,
-                            const std::string& name) {
-  SectionPart part{entry.offset, entry.bytes, {}};
-  if (entry.sha256.size() != part.digest.size()) {
-    return bad(name, fmt::format("a digest of {} bytes, allowed are {}", entry.sha256.size(),
-                                 part.digest.size()));
-  }
-  std::memcpy(part.digest.data(), entry.sha256.data(), part.digest.size());
-  if (part.bytes > section_bytes || part.offset > section_bytes - part.bytes) {
-    return bad(name, fmt::format("{} bytes at {} of another file's section, allowed are up to {}",
-                                 part.bytes, part.offset, section_bytes));
-  }
-  return part;
-}
-
 Result<StepConstant> unread_constant(const fb::ConstantT& entry, std::uint64_t section_bytes,
                                      const std::string& name) {
   const std::string what = name + "' constant '" + entry.name;
@@ -236,25 +159,6 @@ Result<HostStep> whole_host_step_of(const fb::HostStepT& entry, std::span<const 
   const Status status = settle_host_step(step);
   if (!status.ok()) return bad(name, status.error().message);
   return step;
-}
-
-template <typename Table, typename Object>
-Result<Object> unpack(std::span<const std::byte> payload, const std::string& name) {
-  const auto* data = reinterpret_cast<const std::uint8_t*>(payload.data());
-  flatbuffers::Verifier verifier(data, payload.size(), 64, 10'000'000);
-  if (!verifier.VerifyBuffer<Table>(nullptr)) {
-    return bad(name, "the payload is not a valid FlatBuffers table");
-  }
-  Object object;
-  flatbuffers::GetRoot<Table>(data)->UnPackTo(&object);
-  return object;
-}
-
-// How many dependencies were dropped; the linker adds to it.
-Result<std::int64_t> count_of(std::int64_t dropped, const std::string& name) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 48;
-  if (dropped >= 0 && dropped <= kMost) return dropped;
-  return bad(name, fmt::format("{} dependencies dropped, allowed 0..{}", dropped, kMost));
 }
 
 // All but the weights and the host steps.
@@ -352,6 +256,17 @@ Result<const fb::ConstantT*> weight_region(const fb::PackageT& table, std::uint6
   return table.constants.back().get();
 }
 
+// `unlinked` stays.
+PackageOutline outline_of(const isa::Unlinked& unlinked, std::uint64_t section_bytes) {
+  return {.chip_fingerprint = unlinked.chip_fingerprint,
+          .chip_name = unlinked.chip_name,
+          .section_bytes = section_bytes,
+          .step = [&unlinked](std::int32_t node) -> const HostStep* {
+            const auto found = std::ranges::find(unlinked.host_steps, node, &HostStep::node);
+            return found == unlinked.host_steps.end() ? nullptr : &*found;
+          }};
+}
+
 Result<Package> read_package(std::span<const std::byte> bytes, const std::string& name) {
   TESSERA_TRY(const ContainerFile file, open_container(kPackageMagic, bytes, name));
   TESSERA_TRY(const fb::PackageT table, (unpack<fb::Package, fb::PackageT>(file.payload, name)));
@@ -361,6 +276,11 @@ Result<Package> read_package(std::span<const std::byte> bytes, const std::string
   const auto weights = file.section.first(region->bytes);
   package.weights = std::vector<std::byte>(weights.begin(), weights.end());
   TESSERA_RETURN_IF_ERROR(fill_package(table, file.section, name, package));
+  TESSERA_TRY(const fb::Package* root, root_of<fb::Package>(file.payload, name));
+  TESSERA_TRY(package.prepared,
+              read_prepared(*root, file.section, outline_of(package, file.section.size()), name));
+  const Status prepared = check_prepared(package);
+  if (!prepared.ok()) return bad(name, prepared.error().message);
   return package;
 }
 
@@ -376,6 +296,19 @@ bool has_digests(const fb::PackageT& table) {
   });
 }
 
+// Of a package, with its body; constants are left in the section.
+Result<HostStep> unread_step(const fb::HostStepT& entry, std::uint64_t section_bytes,
+                             const std::string& name) {
+  TESSERA_TRY(HostStep step, host_step_of(entry, name));
+  step.body = entry.graph_text;
+  for (const auto& constant : entry.constants) {
+    if (!constant) return bad(name, "an empty constant");
+    TESSERA_TRY(StepConstant unread, unread_constant(*constant, section_bytes, name));
+    step.constants.push_back(std::move(unread));
+  }
+  return step;
+}
+
 Result<isa::Unlinked> read_unlinked(const fb::PackageT& table, std::uint64_t section_bytes,
                                     const std::string& name) {
   isa::Unlinked unlinked;
@@ -385,13 +318,7 @@ Result<isa::Unlinked> read_unlinked(const fb::PackageT& table, std::uint64_t sec
   TESSERA_RETURN_IF_ERROR(fill_unlinked(table, name, unlinked));
   for (const auto& entry : table.host_steps) {
     if (!entry) return bad(name, "an empty host step");
-    TESSERA_TRY(HostStep step, host_step_of(*entry, name));
-    step.body = entry->graph_text;
-    for (const auto& constant : entry->constants) {
-      if (!constant) return bad(name, "an empty constant");
-      TESSERA_TRY(StepConstant unread, unread_constant(*constant, section_bytes, name));
-      step.constants.push_back(std::move(unread));
-    }
+    TESSERA_TRY(HostStep step, unread_step(*entry, section_bytes, name));
     unlinked.host_steps.push_back(std::move(step));
   }
   const Status status = check_unlinked(unlinked);
@@ -406,41 +333,6 @@ isa::Unlinked unlinked_of(Package package) {
     unlinked.weights.also_at({0, unlinked.weights.size(), sha256(unlinked.weights)});
   }
   return unlinked;
-}
-
-// Ranges of the weights that are elsewhere; `between`: bytes of the others.
-Result<std::vector<RegionPart>> weight_parts_of(const fb::ProgramT& table, std::uint64_t between,
-                                                const std::string& name) {
-  if (table.weights_file.empty()) return bad(name, "weights in another file without a name");
-  if (table.weight_parts.size() > kWeightPartsMax) {
-    return bad(name, fmt::format("{} parts of the weights, allowed up to {}",
-                                 table.weight_parts.size(), kWeightPartsMax));
-  }
-  std::vector<RegionPart> parts;
-  std::uint64_t end = 0, left = between, all = between;
-  for (const auto& entry : table.weight_parts) {
-    if (!entry || !entry->place) return bad(name, "an empty part of the weights");
-    RegionPart part{entry->at, {}};
-    TESSERA_TRY(part.place, part_of(*entry->place, kRegionBytesMax, name));
-    const bool last = entry == table.weight_parts.back();
-    if (part.at % isa::kRegionPartAlignment != 0 || part.at < end || part.at - end > left) {
-      return bad(name, fmt::format("a part of the weights at {}, allowed multiples of {} from {} "
-                                   "to {}",
-                                   part.at, isa::kRegionPartAlignment, end, end + left));
-    }
-    left -= part.at - end;
-    end = part.at + part.place.bytes;
-    all += part.place.bytes;
-    const bool whole = part.place.bytes % isa::kRegionPartAlignment == 0;
-    if (part.place.bytes == 0 || (!whole && !(last && left == 0)) || all > kRegionBytesMax) {
-      return bad(name,
-                 fmt::format("a part of the weights of {} bytes, allowed multiples of {} up to {} "
-                             "together, and any at the end",
-                             part.place.bytes, isa::kRegionPartAlignment, kRegionBytesMax));
-    }
-    parts.push_back(part);
-  }
-  return parts;
 }
 
 // Weights at the section's start, or those that the table says are elsewhere.
@@ -463,7 +355,9 @@ Result<isa::Weights> weights_of(const fb::ProgramT& table, std::span<const std::
                              ? isa::Weights(owner, bytes)
                              : isa::Weights(std::vector<std::byte>(bytes.begin(), bytes.end()));
   if (table.weight_parts.empty()) return weights;
-  TESSERA_TRY(std::vector<RegionPart> parts, weight_parts_of(table, bytes.size(), name));
+  if (table.weights_file.empty()) return bad(name, "weights in another file without a name");
+  TESSERA_TRY(std::vector<RegionPart> parts,
+              weight_parts_of(table.weight_parts, bytes.size(), kRegionBytesMax, name));
   return isa::Weights(std::move(weights), std::move(parts));
 }
 
@@ -619,6 +513,120 @@ Result<isa::Unlinked> load_unlinked(const std::string& path) {
   }
   TESSERA_TRY(Package package, load_package(path));
   return unlinked_of(std::move(package));
+}
+
+namespace {
+
+// Where the section has what is prepared under the key; nothing: it has none.
+Result<std::optional<SectionPart>> prepared_place(const fb::Package& table,
+                                                  const isa::PreparedFor& key,
+                                                  std::uint64_t section_bytes,
+                                                  const std::string& name) {
+  using Place = std::optional<SectionPart>;
+  if (table.prepared() == nullptr) return Place();
+  for (const fb::Prepared* entry : *table.prepared()) {
+    fb::PreparedT object;
+    entry->UnPackTo(&object);
+    TESSERA_TRY(const isa::PreparedFor its, key_of(object, name));
+    if (its != key) continue;
+    TESSERA_TRY(const SectionPart place, part_of(*object.place, section_bytes, name));
+    return Place(place);
+  }
+  return Place();
+}
+
+Result<SharedBytes> read_piece(const SectionFile& file, const SectionPart& part) {
+  TESSERA_TRY(std::vector<std::byte> bytes, file.read(part));
+  return std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+}
+
+// Of a program for several cores its host steps and its architecture.
+Result<isa::Unlinked> around_cores(const fb::Package& table, const SectionFile& file,
+                                   const SectionFile::Front& front) {
+  isa::Unlinked around;
+  around.chip_fingerprint = front.chip_fingerprint;
+  if (table.chip_name() != nullptr) around.chip_name = table.chip_name()->str();
+  if (table.host_steps() == nullptr) return around;
+  for (const fb::HostStep* entry : *table.host_steps()) {
+    fb::HostStepT object;
+    entry->UnPackTo(&object);
+    TESSERA_TRY(HostStep step, unread_step(object, file.section_bytes(), file.path()));
+    around.host_steps.push_back(std::move(step));
+  }
+  return around;
+}
+
+}  // namespace
+
+struct PreparedSource::Implementation {
+  SectionFile file;
+  isa::PreparedCores cores;
+  std::vector<isa::WordTemplate> templates;
+  std::vector<PlacedPage> pages;
+};
+
+PreparedSource::PreparedSource(std::unique_ptr<Implementation> implementation)
+    : implementation_(std::move(implementation)) {}
+PreparedSource::PreparedSource(PreparedSource&&) noexcept = default;
+PreparedSource& PreparedSource::operator=(PreparedSource&&) noexcept = default;
+PreparedSource::~PreparedSource() = default;
+
+const isa::PreparedCores& PreparedSource::cores() const { return implementation_->cores; }
+
+const std::vector<isa::WordTemplate>& PreparedSource::templates() const {
+  return implementation_->templates;
+}
+
+Status PreparedSource::for_each_page(
+    const std::function<bool(const isa::TemplatePage& page)>& is_wanted,
+    const std::function<void(const isa::TemplatePage& page)>& take) const {
+  for (const PlacedPage& placed : implementation_->pages) {
+    isa::TemplatePage page;
+    page.first = placed.first;
+    page.last = placed.last;
+    if (!is_wanted(page)) continue;
+    const SectionFile& file = implementation_->file;
+    TESSERA_TRY(SharedBytes bytes, read_piece(file, placed.place));
+    TESSERA_TRY(page, page_of(implementation_->templates, placed, std::move(bytes), file.path()));
+    take(page);
+  }
+  return {};
+}
+
+Result<std::optional<PreparedSource>> load_prepared(const std::string& path,
+                                                    const isa::PreparedFor& key) {
+  using Source = std::optional<PreparedSource>;
+  TESSERA_TRY(SectionFile file, SectionFile::open(path));
+  if (!file.is_package()) return Source();
+  TESSERA_TRY(const auto front, file.front());
+  if (!front) return Source();
+  return within_memory<Source>(path, [&]() -> Result<Source> {
+    TESSERA_TRY(const fb::Package* table, root_of<fb::Package>(front->payload, path));
+    TESSERA_TRY(const auto place, prepared_place(*table, key, file.section_bytes(), path));
+    if (!place) return Source();
+    TESSERA_TRY(const isa::Unlinked around, around_cores(*table, file, *front));
+    TESSERA_TRY(SharedBytes bytes, read_piece(file, *place));
+    TESSERA_TRY(isa::PreparedCores cores,
+                prepared_of(std::move(bytes), key, outline_of(around, file.section_bytes()), path));
+    std::vector<isa::WordTemplate> templates = templates_of(*table);
+    TESSERA_TRY(std::vector<PlacedPage> pages, pages_of(*table, file.section_bytes(), path));
+    const Status checked = isa::check_cores(templates, cores);
+    if (!checked.ok()) return bad(path, checked.error().message);
+    return Source(PreparedSource(
+        std::make_unique<PreparedSource::Implementation>(PreparedSource::Implementation{
+            std::move(file), std::move(cores), std::move(templates), std::move(pages)})));
+  });
+}
+
+Result<std::string> chip_name_of(const std::string& path) {
+  TESSERA_TRY(const SectionFile file, SectionFile::open(path));
+  TESSERA_TRY(const auto front, file.front());
+  if (file.is_package() && front) {
+    TESSERA_TRY(const fb::Package* table, root_of<fb::Package>(front->payload, path));
+    return table->chip_name() == nullptr ? std::string() : table->chip_name()->str();
+  }
+  TESSERA_TRY(const Package package, load_package(path));
+  return package.chip_name;
 }
 
 Result<CardProgram> parse_card_program_alone(std::span<const std::byte> bytes,

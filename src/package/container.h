@@ -3,12 +3,18 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "isa/card_program.h"
+#include "isa/templates.h"
 #include "package/elsewhere.h"
 #include "package/package.h"
 
@@ -24,6 +30,14 @@ Status write_package(const std::string& path, const Package& package);
 Status write_program(const std::string& path, const isa::Program& program);
 Status write_program(const std::string& path, const isa::CardProgram& program);
 
+// Texts of templates and where their words go; fills them all in.
+using FillTexts = std::function<Status(
+    std::span<const std::pair<const isa::TemplateText*, std::span<std::uint32_t>>> texts)>;
+// A program for several cores out of templates: each word is written once, where it goes into the file. What the
+// program refers to lies in `weights_file`, by its path from the program's folder.
+Status write_program(const std::string& path, const isa::PreparedCores& prepared,
+                     const std::string& weights_file, const FillTexts& fill);
+
 Result<Package> parse_package(std::span<const std::byte> bytes, const std::string& name);
 // Of a file, which is read as a whole.
 Result<Package> load_package(const std::string& path);
@@ -33,6 +47,33 @@ Result<Package> load_package(const std::string& path);
 Result<isa::Unlinked> parse_unlinked(std::span<const std::byte> bytes, const std::string& name);
 // Of a file that an older Tessera wrote everything is read.
 Result<isa::Unlinked> load_unlinked(const std::string& path);
+
+// What a package has for so many cores. Of its section only the pages of templates are read that are asked for, one
+// after the other. Not for several threads at once.
+class PreparedSource {
+ public:
+  const isa::PreparedCores& cores() const;
+  const std::vector<isa::WordTemplate>& templates() const;
+  // Those that are wanted, of which only `first` and `last` are known then, in their order. A page is gone when
+  // `take` returns.
+  Status for_each_page(const std::function<bool(const isa::TemplatePage& page)>& is_wanted,
+                       const std::function<void(const isa::TemplatePage& page)>& take) const;
+
+  // Internal.
+  struct Implementation;
+  explicit PreparedSource(std::unique_ptr<Implementation> implementation);
+  PreparedSource(PreparedSource&&) noexcept;
+  PreparedSource& operator=(PreparedSource&&) noexcept;
+  ~PreparedSource();
+
+ private:
+  std::unique_ptr<Implementation> implementation_;
+};
+// Nothing: it has none for them, or an older Tessera wrote it.
+Result<std::optional<PreparedSource>> load_prepared(const std::string& path,
+                                                    const isa::PreparedFor& key);
+// The architecture that a package was made for.
+Result<std::string> chip_name_of(const std::string& path);
 
 // With its weights, also where they are elsewhere (package/elsewhere.h). load_program() looks in the file's
 // folder if `places` names none. One for several cores is refused, with the way out.
@@ -58,5 +99,9 @@ FileKind kind_of_file(const std::string& path);
 std::string inspect(const Package& package);
 std::string inspect(const isa::Program& program);
 std::string inspect(const isa::CardProgram& program);
+// Of what a package has for several cores; "" of one that has nothing.
+std::string prepared_text(const Package& package);
+// The memories beside its cores.
+int memories_of(const isa::PreparedCores& prepared);
 
 }  // namespace tessera::package

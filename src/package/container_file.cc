@@ -119,40 +119,45 @@ std::uint64_t SectionPieces::add(std::span<const std::byte> piece) {
   return offset;
 }
 
-std::vector<std::byte> container_front(const char* magic, const ContainerContents& contents,
-                                       std::uint32_t version) {
+std::span<const std::byte> payload_padding(std::size_t payload_bytes) {
+  const auto end = static_cast<std::int64_t>(kPayloadOffset + payload_bytes);
+  return std::span(kZeros).first(static_cast<std::size_t>(round_up(end, kAlignment) - end));
+}
+
+std::vector<std::byte> container_head(const char* magic, const ContainerContents& contents,
+                                      std::uint32_t version) {
   const std::uint64_t payload_bytes = contents.payload.size();
   std::uint64_t section_bytes = 0;
   for (const std::span<const std::byte> piece : contents.section) section_bytes += piece.size();
-  std::vector<std::byte> front(static_cast<std::size_t>(
-      round_up(static_cast<std::int64_t>(kPayloadOffset + payload_bytes), kAlignment)));
-  put(front, 0, magic, 8);
-  put(front, 8, &version, 4);
-  put(front, 16, &contents.chip_fingerprint, 8);
-  put(front, 24, &payload_bytes, 8);
-  put(front, 32, &section_bytes, 8);
-  if (payload_bytes > 0) {
-    put(front, kPayloadOffset, contents.payload.data(), contents.payload.size());
-  }
+  std::vector<std::byte> head(kContainerHeadBytes);
+  put(head, 0, magic, 8);
+  put(head, 8, &version, 4);
+  put(head, 16, &contents.chip_fingerprint, 8);
+  put(head, 24, &payload_bytes, 8);
+  put(head, 32, &section_bytes, 8);
+  const std::span<const std::byte> whole(head), padding = payload_padding(payload_bytes);
   const bool head_digested = version >= kHeadDigestedFrom;
   if (head_digested) {
-    const Sha256 of_front = front_digest(front);
-    put(front, kFrontDigestOffset, of_front.data(), of_front.size());
+    const Sha256 of_front = sha256(
+        {whole.first(kDigestOffset), whole.subspan(kFrontDigestEnd), contents.payload, padding});
+    put(head, kFrontDigestOffset, of_front.data(), of_front.size());
   }
-  std::vector<std::span<const std::byte>> all = {
-      std::span(front).first(head_digested ? kDigestOffset : 0),
-      std::span(front).subspan(kHeaderBytes)};
+  std::vector<std::span<const std::byte>> all = {whole.first(head_digested ? kDigestOffset : 0),
+                                                 whole.subspan(kHeaderBytes), contents.payload,
+                                                 padding};
   all.insert(all.end(), contents.section.begin(), contents.section.end());
   const Sha256 digest = sha256(all);
-  put(front, kDigestOffset, digest.data(), digest.size());
-  return front;
+  put(head, kDigestOffset, digest.data(), digest.size());
+  return head;
 }
 
 std::vector<std::byte> write_container(const char* magic, const ContainerFile& file,
                                        std::uint32_t version) {
-  std::vector<std::byte> bytes = container_front(
+  std::vector<std::byte> bytes = container_head(
       magic, {file.chip_fingerprint, file.payload, std::span(&file.section, 1)}, version);
-  bytes.insert(bytes.end(), file.section.begin(), file.section.end());
+  for (const auto piece : {file.payload, payload_padding(file.payload.size()), file.section}) {
+    bytes.insert(bytes.end(), piece.begin(), piece.end());
+  }
   return bytes;
 }
 

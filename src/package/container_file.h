@@ -61,9 +61,10 @@ struct ContainerContents {
   std::span<const std::byte> payload;
   std::span<const std::span<const std::byte>> section;  // one behind the other
 };
-// The file up to its section, which follows it.
-std::vector<std::byte> container_front(const char* magic, const ContainerContents& contents,
-                                       std::uint32_t version);
+// What comes before the payload. Behind that comes its padding, then the section.
+std::vector<std::byte> container_head(const char* magic, const ContainerContents& contents,
+                                      std::uint32_t version);
+std::span<const std::byte> payload_padding(std::size_t payload_bytes);
 std::vector<std::byte> write_container(const char* magic, const ContainerFile& file,
                                        std::uint32_t version = kContainerVersion);
 // Checks magic, digest, version and sizes; the spans point into `bytes`. "Damaged" is said of a

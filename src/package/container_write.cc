@@ -8,11 +8,12 @@
 #include "base/check.h"
 #include "base/guarded.h"
 #include "base/output_file.h"
-#include "container_generated.h"
 #include "graph/graph_text.h"
 #include "isa/encoding.h"
 #include "package/container.h"
 #include "package/container_file.h"
+#include "package/container_tables.h"
+#include "package/prepared_file.h"
 #include "package/sha256.h"
 
 namespace tessera::package {
@@ -30,51 +31,11 @@ using isa::Program;
 using isa::SectionPart;
 using isa::Segment;
 using isa::StepConstant;
-using isa::TensorSlot;
-
-std::unique_ptr<fb::TensorSlotT> to_fb(const TensorSlot& slot) {
-  auto result = std::make_unique<fb::TensorSlotT>();
-  result->name = slot.name;
-  result->tensor = slot.tensor;
-  result->format = static_cast<std::uint8_t>(slot.format);
-  result->dims = slot.dims;
-  result->base = static_cast<std::uint8_t>(slot.address.base);
-  result->offset = slot.address.offset;
-  result->dense_dims = slot.dense_dims;
-  return result;
-}
-
-std::vector<std::unique_ptr<fb::TensorSlotT>> to_fb(const std::vector<TensorSlot>& slots) {
-  std::vector<std::unique_ptr<fb::TensorSlotT>> result;
-  for (const TensorSlot& slot : slots) result.push_back(to_fb(slot));
-  return result;
-}
-
-std::unique_ptr<fb::HostStepT> to_fb(const HostStep& step) {
-  auto result = std::make_unique<fb::HostStepT>();
-  result->node = step.node;
-  result->inputs = to_fb(step.inputs);
-  result->outputs = to_fb(step.outputs);
-  return result;
-}
+using package::to_fb;
 
 fb::Piece to_fb(const PieceHint& piece) {
   return {piece.known,  piece.image,         piece.channel,    piece.row,
           piece.column, piece.input_channel, piece.window_row, piece.window_column};
-}
-
-std::vector<std::unique_ptr<fb::HintT>> to_fb(const std::vector<LayerHint>& hints) {
-  std::vector<std::unique_ptr<fb::HintT>> result;
-  for (const LayerHint& hint : hints) {
-    auto entry = std::make_unique<fb::HintT>();
-    entry->name = hint.name;
-    entry->kind = hint.kind;
-    entry->origins = hint.origins;
-    entry->output_dims = hint.output_dims;
-    entry->macs = hint.macs;
-    result.push_back(std::move(entry));
-  }
-  return result;
 }
 
 std::vector<std::unique_ptr<fb::TranspositionT>> to_fb(
@@ -118,22 +79,6 @@ std::unique_ptr<fb::FrameT> to_fb(const Frame& frame) {
   return result;
 }
 
-std::vector<std::uint8_t> to_fb(const Sha256& digest) {
-  const auto* data = reinterpret_cast<const std::uint8_t*>(digest.data());
-  return {data, data + digest.size()};
-}
-
-std::unique_ptr<fb::ConstantT> constant_entry(const std::string& name, Format format,
-                                              const Shape& dims, const SectionPart& place) {
-  auto entry = std::make_unique<fb::ConstantT>();
-  entry->name = name;
-  entry->format = static_cast<std::uint8_t>(format);
-  entry->dims = dims;
-  entry->offset = place.offset;
-  entry->bytes = place.bytes;
-  return entry;
-}
-
 // Adds the constant to the section; its entry for a list of constants.
 std::unique_ptr<fb::ConstantT> add_constant(const std::string& name, const Tensor& value,
                                             SectionPieces& section) {
@@ -141,36 +86,45 @@ std::unique_ptr<fb::ConstantT> add_constant(const std::string& name, const Tenso
   return constant_entry(name, value.format, value.dims, {offset, value.bytes.size(), {}});
 }
 
-std::unique_ptr<fb::ConstantT> elsewhere(const std::string& name, Format format, const Shape& dims,
-                                         const SectionPart& place) {
-  auto entry = constant_entry(name, format, dims, place);
-  entry->sha256 = to_fb(place.digest);
-  entry->elsewhere = true;
-  return entry;
-}
-
-// A file that is ready to be written: what it holds is the caller's.
+// A file that is ready to be written: what its section holds is the caller's.
 struct FileContents {
-  std::vector<std::byte> front;
+  std::vector<std::byte> head;
+  flatbuffers::DetachedBuffer payload;
   SectionPieces section;
+  PreparedPieces prepared;  // of the section
+
+  // In order.
+  std::vector<std::span<const std::byte>> pieces() const {
+    std::vector<std::span<const std::byte>> all = {
+        head, std::as_bytes(std::span(payload.data(), payload.size())),
+        payload_padding(payload.size())};
+    const auto behind = section.pieces();
+    all.insert(all.end(), behind.begin(), behind.end());
+    return all;
+  }
 };
+
+FileContents pack(const char* magic, std::uint64_t fingerprint, flatbuffers::DetachedBuffer buffer,
+                  SectionPieces section, std::uint32_t version) {
+  FileContents contents;
+  contents.payload = std::move(buffer);
+  const auto payload = std::as_bytes(std::span(contents.payload.data(), contents.payload.size()));
+  contents.head = container_head(magic, {fingerprint, payload, section.pieces()}, version);
+  contents.section = std::move(section);
+  return contents;
+}
 
 template <typename Table>
 FileContents pack(const char* magic, std::uint64_t fingerprint, const Table& table,
                   SectionPieces section, std::uint32_t version) {
   flatbuffers::FlatBufferBuilder builder;
   builder.Finish(Table::TableType::Pack(builder, &table));
-  const auto payload = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
-  FileContents contents;
-  contents.front = container_front(magic, {fingerprint, payload, section.pieces()}, version);
-  contents.section = std::move(section);
-  return contents;
+  return pack(magic, fingerprint, builder.Release(), std::move(section), version);
 }
 
-std::vector<std::byte> bytes_of(FileContents contents) {
-  std::vector<std::byte> bytes = std::move(contents.front);
-  bytes.reserve(bytes.size() + contents.section.size());
-  for (const std::span<const std::byte> piece : contents.section.pieces()) {
+std::vector<std::byte> bytes_of(const FileContents& contents) {
+  std::vector<std::byte> bytes;
+  for (const std::span<const std::byte> piece : contents.pieces()) {
     bytes.insert(bytes.end(), piece.begin(), piece.end());
   }
   return bytes;
@@ -181,8 +135,7 @@ Status write_contents(const std::string& path, const Make& make_contents) {
   return guarded("writing a file", [&]() -> Status {
     const FileContents contents = make_contents();
     TESSERA_TRY(OutputFile file, OutputFile::create(path));
-    TESSERA_RETURN_IF_ERROR(file.write(std::span(contents.front)));
-    for (const std::span<const std::byte> piece : contents.section.pieces()) {
+    for (const std::span<const std::byte> piece : contents.pieces()) {
       TESSERA_RETURN_IF_ERROR(file.write(piece));
     }
     return file.commit();
@@ -266,7 +219,9 @@ FileContents contents_of(const Package& package) {
   TESSERA_CHECK(package.graph != nullptr, "a package without its graph");
   fb::PackageT table;
   SectionPieces section;
+  PreparedPieces prepared;
   section.add(package.weights);
+  if (package.prepared != nullptr) add_kernels(*package.prepared, section, table);
   PlacedConstants placed;
   for (const graph::TensorInfo& tensor : package.graph->tensors) {
     if (tensor.constant == nullptr) continue;
@@ -276,7 +231,7 @@ FileContents contents_of(const Package& package) {
   for (const HostStep& step : package.host_steps) {
     table.host_steps.push_back(package_step(step, placed, section));
   }
-  // The weight region comes first, so its size is where the first constant may begin.
+  if (package.prepared != nullptr) add_prepared(*package.prepared, section, prepared, table);
   auto weights = std::make_unique<fb::ConstantT>();
   weights->format = static_cast<std::uint8_t>(Format::kU8);
   weights->dims = {static_cast<std::int64_t>(package.weights.size())};
@@ -306,8 +261,10 @@ FileContents contents_of(const Package& package) {
   }
   table.state_buffer_peak_bytes = package.state_buffer_peak_bytes;
   table.dependencies_dropped = package.dependencies_dropped;
-  return pack(kPackageMagic, package.chip_fingerprint, table, std::move(section),
-              version_of(package));
+  FileContents contents =
+      pack(kPackageMagic, package.chip_fingerprint, table, std::move(section), version_of(package));
+  contents.prepared = std::move(prepared);
+  return contents;
 }
 
 void add_weights(const Program& program, SectionPieces& section, fb::ProgramT& table) {
@@ -320,13 +277,7 @@ void add_weights(const Program& program, SectionPieces& section, fb::ProgramT& t
     return;
   }
   if (refers && !program.weights.parts().empty()) {
-    for (const isa::RegionPart& part : program.weights.parts()) {
-      auto entry = std::make_unique<fb::WeightPartT>();
-      entry->at = part.at;
-      entry->place =
-          elsewhere("", Format::kU8, {static_cast<std::int64_t>(part.place.bytes)}, part.place);
-      table.weight_parts.push_back(std::move(entry));
-    }
+    table.weight_parts = to_fb(program.weights.parts());
     for (const auto piece : program.weights.between_parts()) section.add(piece);
     table.weight_bytes = size - static_cast<std::int64_t>(program.weights.bytes_of_parts());
     return;
@@ -348,11 +299,10 @@ std::vector<fb::Piece> to_fb(const std::vector<PieceHint>& pieces) {
   return result;
 }
 
-// All of a program, which is written with what is added to the table.
-void fill(const Program& program, fb::ProgramT& table, SectionPieces& section) {
+// All of a program but its tasks.
+void fill_around(const Program& program, fb::ProgramT& table, SectionPieces& section) {
   add_weights(program, section, table);
   table.chip_name = program.chip_name;
-  table.stream = to_fb(std::span(program.stream));
   for (const Segment& segment : program.segments) {
     auto entry = std::make_unique<fb::SegmentT>();
     entry->task_first = segment.task_first;
@@ -369,13 +319,19 @@ void fill(const Program& program, fb::ProgramT& table, SectionPieces& section) {
   table.outputs = to_fb(program.outputs);
   table.hints = to_fb(program.hints);
   table.dependencies_dropped = program.dependencies_dropped;
-  table.pieces = to_fb(program.pieces);
   if (program.region) {
     const isa::CoreRegion& region = *program.region;
     table.region =
         std::make_unique<fb::Region>(region.state_buffer.first, region.state_buffer.bytes,
                                      region.kernel_memory.first, region.kernel_memory.bytes);
   }
+}
+
+// All of a program, which is written with what is added to the table.
+void fill(const Program& program, fb::ProgramT& table, SectionPieces& section) {
+  fill_around(program, table, section);
+  table.stream = to_fb(std::span(program.stream));
+  table.pieces = to_fb(program.pieces);
 }
 
 FileContents contents_of(const Program& program) {
@@ -411,6 +367,131 @@ FileContents contents_of(const CardProgram& program) {
               kContainerVersionCores);
 }
 
+template <typename Table, typename Object>
+auto pack_list(flatbuffers::FlatBufferBuilder& builder,
+               const std::vector<std::unique_ptr<Object>>& list) {
+  std::vector<flatbuffers::Offset<Table>> offsets;
+  for (const auto& entry : list) offsets.push_back(Table::Pack(builder, entry.get()));
+  return builder.CreateVector(offsets);
+}
+
+using WordOffset = flatbuffers::Offset<flatbuffers::Vector<std::uint8_t>>;
+using PiecesOffset = flatbuffers::Offset<flatbuffers::Vector<const fb::Piece*>>;
+
+// Not filled in yet.
+WordOffset pack_stream(const isa::TemplateText& text, flatbuffers::FlatBufferBuilder& builder) {
+  std::uint8_t* bytes = nullptr;
+  return builder.CreateUninitializedVector(std::size_t{text.words} * 4, &bytes);
+}
+PiecesOffset pack_pieces(const isa::TemplateText& text, flatbuffers::FlatBufferBuilder& builder) {
+  static_assert(sizeof(fb::Piece) == 4 * isa::kPieceWords);
+  if (text.words == 0) return 0;
+  fb::Piece* pieces = nullptr;
+  return builder.CreateUninitializedVectorOfStructs(text.words / isa::kPieceWords, &pieces);
+}
+
+// Cores besides the first.
+auto pack_cores(const isa::PreparedCores& prepared, flatbuffers::FlatBufferBuilder& builder) {
+  std::vector<flatbuffers::Offset<fb::Core>> cores;
+  for (std::size_t i = 1; i < prepared.cores.size(); ++i) {
+    const isa::CoreTemplates& core = prepared.cores[i];
+    std::vector<fb::TaskRange> ranges;
+    for (const Segment& segment : core.segments) {
+      ranges.emplace_back(segment.task_first, segment.task_last);
+    }
+    const auto stream = pack_stream(core.stream, builder);
+    const auto pieces = pack_pieces(core.pieces, builder);
+    const auto segments = builder.CreateVectorOfStructs(ranges);
+    cores.push_back(fb::CreateCore(builder, stream, segments, pieces, core.dependencies_dropped));
+  }
+  return builder.CreateVector(cores);
+}
+
+using TextPlaces = std::vector<std::pair<const isa::TemplateText*, std::span<std::uint32_t>>>;
+
+template <typename Vector>
+void add_place(const isa::TemplateText& text, const Vector* list, TextPlaces& places) {
+  if (list == nullptr) return;
+  // The builder made them; nobody else has them yet.
+  auto* const words =
+      const_cast<std::uint32_t*>(reinterpret_cast<const std::uint32_t*>(list->Data()));
+  places.emplace_back(&text, std::span(words, text.words));
+}
+
+// Where the words of all cores go in the payload.
+TextPlaces places_in(const flatbuffers::DetachedBuffer& payload,
+                     const isa::PreparedCores& prepared) {
+  const auto* const program = flatbuffers::GetRoot<fb::Program>(payload.data());
+  TextPlaces places;
+  for (std::size_t i = 0; i < prepared.cores.size(); ++i) {
+    const isa::CoreTemplates& core = prepared.cores[i];
+    if (i == 0) {
+      add_place(core.stream, program->stream(), places);
+      add_place(core.pieces, program->pieces(), places);
+      continue;
+    }
+    const auto* const its = program->cores()->Get(static_cast<flatbuffers::uoffset_t>(i - 1));
+    add_place(core.stream, its->stream(), places);
+    add_place(core.pieces, its->pieces(), places);
+  }
+  return places;
+}
+
+// Of the payload, or somewhat more: a builder that grows copies what it has.
+std::size_t bytes_about(const isa::PreparedCores& prepared) {
+  constexpr std::size_t kHint = 512, kPart = 192, kCore = 256, kRest = std::size_t{64} << 10;
+  std::size_t words = 0;
+  for (const isa::CoreTemplates& core : prepared.cores) {
+    words += core.stream.words + core.pieces.words;
+  }
+  const isa::Program& first = prepared.first;
+  return 4 * words + kCore * prepared.cores.size() + kHint * first.hints.size() +
+         kPart * first.weights.parts().size() + kRest;
+}
+
+// All but the words, for which there is room.
+flatbuffers::DetachedBuffer payload_of(const isa::PreparedCores& prepared,
+                                       const std::string& weights_file, SectionPieces& section) {
+  flatbuffers::FlatBufferBuilder builder(bytes_about(prepared));
+  const isa::CoreTemplates& core = prepared.cores.front();
+  Program first = prepared.first;
+  first.weights_file = weights_file;
+  first.dependencies_dropped = core.dependencies_dropped;
+  fb::ProgramT table;
+  fill_around(first, table, section);
+  const auto stream = pack_stream(core.stream, builder);
+  const auto pieces = pack_pieces(core.pieces, builder);
+  const auto cores = pack_cores(prepared, builder);
+  const auto segments = pack_list<fb::Segment>(builder, table.segments);
+  const auto inputs = pack_list<fb::TensorSlot>(builder, table.inputs);
+  const auto outputs = pack_list<fb::TensorSlot>(builder, table.outputs);
+  const auto hints = pack_list<fb::Hint>(builder, table.hints);
+  const auto parts = pack_list<fb::WeightPart>(builder, table.weight_parts);
+  const auto chip_name = builder.CreateString(table.chip_name);
+  const auto file = builder.CreateString(table.weights_file);
+  const auto memories = builder.CreateVector(prepared.key.memory_of_core);
+  fb::ProgramBuilder program(builder);
+  program.add_chip_name(chip_name);
+  program.add_stream(stream);
+  program.add_segments(segments);
+  program.add_workspace_bytes(table.workspace_bytes);
+  program.add_input_bytes(table.input_bytes);
+  program.add_output_bytes(table.output_bytes);
+  program.add_inputs(inputs);
+  program.add_outputs(outputs);
+  program.add_hints(hints);
+  program.add_dependencies_dropped(table.dependencies_dropped);
+  program.add_pieces(pieces);
+  program.add_weight_bytes(table.weight_bytes);
+  program.add_weights_file(file);
+  program.add_cores(cores);
+  program.add_memory_of_core(memories);
+  program.add_cards(prepared.key.cards);
+  program.add_weight_parts(parts);
+  builder.Finish(program.Finish());
+  return builder.Release();
+}
+
 }  // namespace
 
 std::vector<std::byte> serialise(const Package& package) { return bytes_of(contents_of(package)); }
@@ -431,6 +512,17 @@ Status write_program(const std::string& path, const Program& program) {
 
 Status write_program(const std::string& path, const CardProgram& program) {
   return write_contents(path, [&] { return contents_of(program); });
+}
+
+Status write_program(const std::string& path, const isa::PreparedCores& prepared,
+                     const std::string& weights_file, const FillTexts& fill) {
+  SectionPieces section;
+  flatbuffers::DetachedBuffer payload = payload_of(prepared, weights_file, section);
+  TESSERA_RETURN_IF_ERROR(fill(places_in(payload, prepared)));
+  return write_contents(path, [&] {
+    return pack(kProgramMagic, prepared.first.chip_fingerprint, std::move(payload),
+                std::move(section), kContainerVersionCores);
+  });
 }
 
 }  // namespace tessera::package

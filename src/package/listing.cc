@@ -1,6 +1,7 @@
 // Readable listings of packages and programs: inspect().
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "package/container.h"
@@ -102,7 +103,7 @@ std::string inspect(const Package& package) {
                     visible_text(hint.name), visible_text(hint.kind), dims_text(hint.output_dims),
                     frame.tasks.size(), hint.macs, frame.estimated_cycles);
   }
-  return out + compressed_layers_text(package);
+  return out + compressed_layers_text(package) + prepared_text(package);
 }
 
 // Bytes of weights in another file.
@@ -179,6 +180,29 @@ std::string inspect(const CardProgram& program) {
                        count.tasks, count.steps, count.dependencies, count.remote);
   }
   return out + fmt::format("{} loads that several cores have in common\n", program.share_count());
+}
+
+int memories_of(const isa::PreparedCores& prepared) {
+  const auto& memories = prepared.key.memory_of_core;
+  return memories.empty() ? 1 : 1 + *std::ranges::max_element(memories);
+}
+
+std::string prepared_text(const Package& package) {
+  if (package.prepared == nullptr) return "";
+  const isa::PreparedPrograms& all = *package.prepared;
+  std::string out = fmt::format(
+      "for several cores: {} templates of {}, kernels that are cut otherwise {}\n"
+      "{:>5} {:>5} {:>8} {:>8} {:>12} {:>12}\n",
+      all.templates.templates.size(), bytes_text(static_cast<std::int64_t>(all.templates.bytes())),
+      bytes_text(static_cast<std::int64_t>(all.kernels.size())), "cores", "cards", "memories",
+      "tasks", "descriptors", "values");
+  for (const auto& prepared : all.programs) {
+    out += fmt::format("{:>5} {:>5} {:>8} {:>8} {:>12} {:>12}\n", prepared->key.cores,
+                       prepared->key.cards, memories_of(*prepared), prepared->tasks(),
+                       bytes_text(static_cast<std::int64_t>(prepared->stream_bytes())),
+                       bytes_text(static_cast<std::int64_t>(prepared->value_bytes())));
+  }
+  return out;
 }
 
 }  // namespace tessera::package

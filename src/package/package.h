@@ -1,5 +1,5 @@
 // A package: frames of tasks for each layer, weights once, performance model, the typed graph,
-// hints; knows no core count. Made once, in seconds.
+// hints; templates of what several cores do. Made once, in seconds.
 //
 // Packages and programs are untrusted files: magic, version, fingerprint and digest are checked
 // before use (package/container.h).
@@ -12,6 +12,7 @@
 
 #include "base/quantity.h"
 #include "graph/graph.h"
+#include "isa/templates.h"
 #include "isa/unlinked.h"
 
 namespace tessera::package {
@@ -45,7 +46,8 @@ struct Package : isa::Unlinked {
   std::shared_ptr<const graph::Graph> graph;  // with constants
   std::vector<TranspositionHint> transpositions;
   std::vector<PlacementRecord> placements;
-  std::int64_t state_buffer_peak_bytes = 0;  // a partition
+  std::int64_t state_buffer_peak_bytes = 0;               // a partition
+  std::shared_ptr<const isa::PreparedPrograms> prepared;  // for several cores; null: nothing
 };
 
 }  // namespace tessera::package

@@ -40,11 +40,13 @@ Status check_frame(const isa::Unlinked& unlinked, const Frame& frame) {
 
 class PackageChecker {
  public:
-  explicit PackageChecker(const Package& package)
+  // `regions`: a package or a program of its.
+  template <typename Regions>
+  PackageChecker(const Package& package, const Regions& regions)
       : package_(package),
         graph_(*package.graph),
-        regions_{static_cast<std::int64_t>(package.weights.size()), package.workspace_bytes,
-                 package.input_bytes, package.output_bytes} {}
+        regions_{static_cast<std::int64_t>(regions.weights.size()), regions.workspace_bytes,
+                 regions.input_bytes, regions.output_bytes} {}
 
   Status run() const {
     TESSERA_RETURN_IF_ERROR(check_unlinked(package_));
@@ -54,6 +56,18 @@ class PackageChecker {
       TESSERA_RETURN_IF_ERROR(check_host_step(step));
     }
     return check_transpositions();
+  }
+
+  // Of a program for several cores, whose regions the checker was made for.
+  Status run(const isa::Program& first) const {
+    TESSERA_RETURN_IF_ERROR(check_slots(first.inputs, graph_.inputs, "inputs"));
+    TESSERA_RETURN_IF_ERROR(check_slots(first.outputs, graph_.outputs, "outputs"));
+    for (const isa::Segment& segment : first.segments) {
+      for (const HostStep& step : segment.host_steps) {
+        TESSERA_RETURN_IF_ERROR(check_host_step(step));
+      }
+    }
+    return {};
   }
 
  private:
@@ -138,6 +152,17 @@ Status check_unlinked(const isa::Unlinked& unlinked) {
   return {};
 }
 
-Status check_package(const Package& package) { return PackageChecker(package).run(); }
+Status check_package(const Package& package) { return PackageChecker(package, package).run(); }
+
+Status check_prepared(const Package& package) {
+  if (package.prepared == nullptr) return {};
+  for (const auto& prepared : package.prepared->programs) {
+    const Status status = PackageChecker(package, prepared->first).run(prepared->first);
+    if (!status.ok()) {
+      return status.error().with_context(fmt::format("for {} cores", prepared->key.cores));
+    }
+  }
+  return {};
+}
 
 }  // namespace tessera::package

@@ -22,5 +22,7 @@ Status check_regions(std::int64_t workspace, std::int64_t inputs, std::int64_t o
 Status check_unlinked(const isa::Unlinked& unlinked);
 // `package.graph` is set and has passed graph::verify().
 Status check_package(const Package& package);
+// What is prepared for several cores; `package` has passed check_package().
+Status check_prepared(const Package& package);
 
 }  // namespace tessera::package

@@ -1,28 +1,26 @@
+// The digest's own functions: those with a choice of digests load providers first, which takes two megabytes
+// and longer than all that a linked program has to be digested.
+#define OPENSSL_API_COMPAT 0x10100000L
+
 #include "package/sha256.h"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
-
-#include <memory>
-#include <new>
+#include <openssl/sha.h>
 
 #include "base/check.h"
 
 namespace tessera::package {
 
 Sha256 sha256(std::span<const std::span<const std::byte>> pieces) {
+  static_assert(std::tuple_size_v<Sha256> == SHA256_DIGEST_LENGTH);
   Sha256 digest{};
-  unsigned int length = 0;
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
-                                                                        &EVP_MD_CTX_free);
-  bool ok = context != nullptr && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1;
+  SHA256_CTX context;
+  bool ok = SHA256_Init(&context) == 1;
   for (const std::span<const std::byte> piece : pieces) {
-    ok = ok && EVP_DigestUpdate(context.get(), piece.data(), piece.size()) == 1;
+    ok = ok && SHA256_Update(&context, piece.data(), piece.size()) == 1;
   }
-  ok = ok && EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(digest.data()),
-                                &length) == 1;
-  if (!ok) throw std::bad_alloc();  // what it is short of
-  TESSERA_CHECK(length == digest.size(), "SHA-256 gave {} bytes", length);
+  ok = ok && SHA256_Final(reinterpret_cast<unsigned char*>(digest.data()), &context) == 1;
+  TESSERA_CHECK(ok, "SHA-256 of {} pieces", pieces.size());
   return digest;
 }
 

@@ -13,7 +13,9 @@ namespace tessera::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 using ::testing::StartsWith;
 
 using Words = std::vector<std::string>;
@@ -100,7 +102,8 @@ TEST_F(CardProgram, LinkSaysWhatItWrote) {
   const CommandResult text = tessera(link);
   EXPECT_THAT(text.out, StartsWith(fmt::format(
                             "wrote said.tprog: {} tasks in 1 segments for 4 cores of 2 cards, with "
-                            "4 memories\n{} dependencies within cores, {} between them; ",
+                            "4 memories\ncompiled anew: the package has no templates for these "
+                            "cores and options\n{} dependencies within cores, {} between them; ",
                             said.at("tasks").get<int>(), said.at("dependencies").get<int>(),
                             said.at("remote_dependencies").get<int>())));
   EXPECT_THAT(
@@ -108,6 +111,68 @@ TEST_F(CardProgram, LinkSaysWhatItWrote) {
       StartsWith("program for 4 cores of 2 cards with 4 memories, on cloud16 (fingerprint "));
   EXPECT_THAT(tessera({"run", "said.tprog", "--timing-only"}).out,
               HasSubstr(" tasks for cloud16, on 4 cores of 2 cards\n"));
+}
+
+// What was prepared is filled in, and anything else compiled: the program is the same.
+TEST_F(CardProgram, PackagesHaveTheUsualNumbersOfCoresPrepared) {
+  const nlohmann::json inspected = json_of({"inspect", "small.tpkg"});
+  std::vector<std::pair<int, int>> prepared;  // cores, memories
+  for (const nlohmann::json& one : inspected.at("prepared")) {
+    prepared.emplace_back(one.at("cores"), one.at("memories"));
+  }
+  EXPECT_THAT(prepared, ElementsAre(Pair(16, 4), Pair(8, 4), Pair(8, 2), Pair(4, 4), Pair(4, 1),
+                                    Pair(2, 2), Pair(2, 1)));
+  json_of({"compile", "small.onnx", "--arch", "cloud16", "--cores", "none", "-o", "none.tpkg"});
+  EXPECT_EQ(json_of({"inspect", "none.tpkg"}).at("prepared").size(), 0u);
+  for (const std::string cores : {"2", "4", "8", "16"}) {
+    nlohmann::json filled = json_of({"link", "small.tpkg", "--cores", cores, "-o", "filled.tprog"});
+    nlohmann::json compiled =
+        json_of({"link", "none.tpkg", "--cores", cores, "-o", "compiled.tprog"});
+    EXPECT_EQ(filled.at("compiled"), false);
+    EXPECT_EQ(compiled.at("compiled"), true);
+    for (const char* const same :
+         {"tasks", "segments", "dependencies", "remote_dependencies", "load_shares",
+          "dependencies_dropped", "stream_bytes", "weights_bytes", "memories", "images", "cores"}) {
+      EXPECT_EQ(filled.at(same), compiled.at(same)) << same;
+    }
+    EXPECT_EQ(json_of({"run", "filled.tprog", "--input", "random:7"}).at("cycles"),
+              json_of({"run", "compiled.tprog", "--input", "random:7"}).at("cycles"));
+  }
+  const CommandResult text = tessera({"link", "small.tpkg", "--cores", "8", "-o", "said.tprog"});
+  EXPECT_THAT(text.out, HasSubstr("\nfilled in from the package's templates\n"));
+}
+
+TEST_F(CardProgram, CompilePreparesTheCoresThatAreAskedFor) {
+  const Words compile = {"compile", "small.onnx", "--arch", "cloud16", "-o", "asked.tpkg"};
+  const auto cores_of = [&](const Words& words) {
+    std::vector<int> cores;
+    const nlohmann::json document = json_of(compile + words);
+    for (const nlohmann::json& one : document.at("prepared")) {
+      if (cores.empty() || cores.back() != one.at("cores")) cores.push_back(one.at("cores"));
+    }
+    return cores;
+  };
+  EXPECT_THAT(cores_of({"--cores", "3,5"}), ElementsAre(5, 3));
+  EXPECT_EQ(cores_of({"--cores", "all"}).size(), 15u);
+  EXPECT_THAT(cores_of({"--cards", "4"}), ElementsAre(64));
+  EXPECT_THAT(cores_of({"--cores", "40", "--cards", "3"}), ElementsAre(40));
+  EXPECT_EQ(json_of({"link", "asked.tpkg", "--cores", "40", "--cards", "3", "-o", "forty.tprog"})
+                .at("compiled"),
+            false);
+  // A package is compiled already; it gets more.
+  json_of(compile + Words{"--cores", "2"});
+  const nlohmann::json more =
+      json_of({"compile", "asked.tpkg", "--arch", "cloud16", "--cores", "6", "-o", "more.tpkg"});
+  EXPECT_EQ(more.at("prepared").size(), 4u);  // each in two ways
+  const CommandResult text = tessera(compile + Words{"--cores", "2"});
+  EXPECT_THAT(text.out, HasSubstr("for several cores: "));
+  EXPECT_EQ(refusal_of(compile + Words{"--cores", "4,17"}),
+            "tessera compile: --cores: '17', allowed are numbers from 2 to 16 with commas between, "
+            "or usual, all, none   [invalid argument]\n");
+  EXPECT_THAT(refusal_of(compile + Words{"--cores", "x"}), HasSubstr("--cores: 'x', allowed are"));
+  EXPECT_EQ(refusal_of({"compile", "small.onnx", "--cores", "4", "-o", "one.tpkg"}),
+            "tessera compile: --cores 4: the card of 'tessera128' has one core; leave that out, or "
+            "give --cards   [invalid argument]\n");
 }
 
 TEST_F(CardProgram, LinkingTwiceWritesTheSameBytes) {

@@ -14,6 +14,7 @@
 #include "package/container.h"
 #include "tools/terminal/console.h"
 #include "tools/verb.h"
+#include "tools/verbs/link_cores.h"
 
 namespace tessera::tools {
 namespace {
@@ -172,6 +173,7 @@ Result<Description> inspect_file(const InspectArguments& arguments) {
                           {"frames", package.frames.size()},
                           {"hints", package.hints.size()},
                           {"weights_bytes", package.weights.size()},
+                          {"prepared", prepared_json(package)},
                           {"notes", package.graph->notes}}};
     }
     case package::FileKind::kProgram: {

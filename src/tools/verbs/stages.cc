@@ -1,28 +1,29 @@
 // tessera compile, link: the stages one by one.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "arch/architecture_file.h"
+#include "arch/card_config.h"
 #include "arch/chip_config.h"
 #include "base/output_file.h"
 #include "graph/build.h"
 #include "graph/graph_text.h"
-#include "isa/encoding.h"
-#include "isa/header_operands.h"
 #include "isa/verify.h"
 #include "link/link.h"
 #include "model/import.h"
-#include "network/card_program.h"
 #include "network/network.h"
-#include "package/common_weights.h"
+#include "network/prepared_cores.h"
 #include "package/container.h"
 #include "package/elsewhere.h"
 #include "package/weight_use.h"
 #include "tools/run/cores_arguments.h"
 #include "tools/terminal/console.h"
 #include "tools/verb.h"
+#include "tools/verbs/link_cores.h"
 
 namespace tessera::tools {
 namespace {
@@ -31,7 +32,8 @@ struct StageArguments {
   ModelArguments model;
   std::string file, output, dump_passes;
   std::string arch;
-  CoresArguments cores;
+  std::string prepared = "usual";  // compile: numbers of cores
+  CoresArguments cores;            // link; compile: cards
   bool name_operands = false, embed_weights = false;
   bool json = false;
 };
@@ -67,6 +69,40 @@ Status dump_passes(const StageArguments& arguments, FileRoles& roles) {
   return files.commit();
 }
 
+// "usual", "none", "all" or numbers with commas between.
+Result<std::vector<network::CoreCount>> counts_to_prepare(const StageArguments& arguments,
+                                                          const ChipConfig& chip) {
+  const int cards = arguments.cores.cards;
+  std::vector<network::CoreCount> counts;
+  if (arguments.prepared == "none") return counts;
+  if (arguments.prepared == "usual" && cards == 1) return network::usual_core_counts(chip);
+  const int most = std::min(cards * chip.card.cores(), kCardCoresMax);
+  if (most == 1) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--cores {}: the card of '{}' has one core; leave that out, or give "
+                             "--cards",
+                             arguments.prepared, chip.name)};
+  }
+  if (arguments.prepared == "usual" || arguments.prepared == "all") {
+    const int first = arguments.prepared == "all" ? std::max(2, cards) : most;
+    for (int cores = first; cores <= most; ++cores) counts.push_back({cores, cards});
+    return counts;
+  }
+  for (const std::string& text : CLI::detail::split(arguments.prepared, ',')) {
+    int cores = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cores);
+    if (error != std::errc() || end != text.data() + text.size() || cores < std::max(2, cards) ||
+        cores > most) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("--cores: '{}', allowed are numbers from {} to {} with commas "
+                               "between, or usual, all, none",
+                               text, std::max(2, cards), most)};
+    }
+    counts.push_back({cores, cards});
+  }
+  return counts;
+}
+
 Status compile(const StageArguments& arguments) {
   FileRoles roles = arguments.model.file_roles();
   roles.write("-o", arguments.output);
@@ -79,7 +115,11 @@ Status compile(const StageArguments& arguments) {
                              arguments.model.model)};
   }
   if (!arguments.dump_passes.empty()) TESSERA_RETURN_IF_ERROR(dump_passes(arguments, roles));
-  TESSERA_TRY(const Network network, arguments.model.load(roles));
+  TESSERA_TRY(Network network, arguments.model.load(roles));
+  TESSERA_TRY(const auto counts, counts_to_prepare(arguments, network.state().chip));
+  if (!counts.empty()) {
+    TESSERA_TRY(network, network::prepare_cores(network, counts, progress_bar()));
+  }
   TESSERA_RETURN_IF_ERROR(network.save_package(arguments.output));
   const package::Package& package = network.state().package;
   const package::WeightUse weights = package::weight_use(package);
@@ -92,14 +132,15 @@ Status compile(const StageArguments& arguments) {
                                      {"dependencies_dropped", package.dependencies_dropped},
                                      {"weight_bytes_moved", weights.moved_bytes},
                                      {"weight_bytes_saved", weights.saved_bytes()},
+                                     {"prepared", prepared_json(package)},
                                      {"nodes_on_processor", network.placement().nodes_on_processor},
                                      {"nodes_on_host", network.placement().nodes_on_host},
                                      {"notes", network.placement().notes}};
     show_lines(json_text(document) + "\n");
   } else {
-    show_lines(fmt::format("{}{}\nwrote {}: {} frames\n", placement_text(network.placement()),
-                           package::weight_use_text(weights), visible_text(arguments.output),
-                           package.frames.size()));
+    show_lines(fmt::format("{}{}\n{}wrote {}: {} frames\n", placement_text(network.placement()),
+                           package::weight_use_text(weights), package::prepared_text(package),
+                           visible_text(arguments.output), package.frames.size()));
   }
   return {};
 }
@@ -120,87 +161,6 @@ Status place_weights(const StageArguments& arguments, isa::Program& program) {
   return {};
 }
 
-// The cores' program, and what the package has of it already.
-Result<isa::CardProgram> link_cores(const StageArguments& arguments) {
-  TESSERA_TRY(package::Package package, package::load_package(arguments.file));
-  TESSERA_TRY(const ChipConfig chip,
-              load_chip_config(arguments.arch.empty() ? package.chip_name : arguments.arch));
-  TESSERA_TRY(const Network network, network::network_from_package(std::move(package), chip));
-  TESSERA_TRY(const CardPlacement placement,
-              spread_cores(chip, arguments.cores.cards, arguments.cores.cores));
-  TESSERA_TRY(compile::SharedProgram shared,
-              network::program_for_cores(network.state(), placement, arguments.cores.core_split(),
-                                         arguments.cores.cores_per_image));
-  isa::CardProgram program = std::move(shared.card);
-  if (arguments.name_operands) {
-    for (isa::Program& core : program.cores) {
-      for (isa::TaskDescriptor& task : core.tasks) isa::name_operands(task);
-      core.stream.clear();
-      core.stream_offsets.clear();
-      isa::encode_stream(core);
-    }
-    TESSERA_RETURN_IF_ERROR(isa::verify_card_program(program, chip));
-  }
-  if (arguments.embed_weights) return program;
-  isa::Program& first = program.cores.front();
-  TESSERA_TRY(const isa::Unlinked unlinked, package::load_unlinked(arguments.file));
-  package::find_in_package(unlinked, network.state().package.weights.bytes(), first);
-  if (package::has_parts(first)) {
-    first.weights_file = package::path_from(arguments.output, arguments.file);
-  }
-  return program;
-}
-
-nlohmann::json linked_json(const StageArguments& arguments, const isa::CardProgram& program) {
-  const isa::Program& first = program.cores.front();
-  std::size_t stream_bytes = 0;
-  std::int64_t dropped = 0;
-  for (const isa::Program& core : program.cores) {
-    stream_bytes += core.stream.size();
-    dropped += core.dependencies_dropped;
-  }
-  nlohmann::json document = {{"program", arguments.output},
-                             {"memories", program.memories()},
-                             {"images", program.images},
-                             {"tasks", program.task_count()},
-                             {"segments", first.segments.size()},
-                             {"dependencies", program.dependency_count()},
-                             {"remote_dependencies", program.remote_dependency_count()},
-                             {"load_shares", program.share_count()},
-                             {"dependencies_dropped", dropped},
-                             {"stream_bytes", stream_bytes},
-                             {"weights_bytes", first.weights.size()},
-                             {"weights_bytes_in_file", first.weights.bytes_of_parts()},
-                             {"weights_file", first.weights_file}};
-  arguments.cores.add_to(document);
-  return document;
-}
-
-Status link_for_cores(const StageArguments& arguments) {
-  TESSERA_TRY(const isa::CardProgram program, link_cores(arguments));
-  TESSERA_RETURN_IF_ERROR(package::write_program(arguments.output, program));
-  const nlohmann::json document = linked_json(arguments, program);
-  if (arguments.json) {
-    show_lines(json_text(document) + "\n");
-    return {};
-  }
-  const isa::Program& first = program.cores.front();
-  show(
-      "wrote {}: {} tasks in {} segments for {} cores of {}, with {}\n"
-      "{} dependencies within cores, {} between them; {} loads that several cores have in common\n"
-      "weights of {} bytes: {}\n",
-      arguments.output, program.task_count(), first.segments.size(), program.cores.size(),
-      program.cards == 1 ? "a card" : fmt::format("{} cards", program.cards),
-      program.memories() == 1 ? "a memory" : fmt::format("{} memories", program.memories()),
-      program.dependency_count(), program.remote_dependency_count(), program.share_count(),
-      first.weights.size(),
-      first.weights_file.empty()
-          ? "included"
-          : fmt::format("{} in {}, {} included", first.weights.bytes_of_parts(), first.weights_file,
-                        first.weights.size() - first.weights.bytes_of_parts()));
-  return {};
-}
-
 Status link(const StageArguments& arguments) {
   FileRoles roles;
   roles.read("the package", arguments.file);
@@ -208,7 +168,15 @@ Status link(const StageArguments& arguments) {
   roles.write("-o", arguments.output);
   TESSERA_RETURN_IF_ERROR(roles.check());
   TESSERA_RETURN_IF_ERROR(arguments.cores.check());
-  if (arguments.cores.several()) return link_for_cores(arguments);
+  if (arguments.cores.several()) {
+    return link_for_cores({.package = arguments.file,
+                           .output = arguments.output,
+                           .arch = arguments.arch,
+                           .cores = arguments.cores,
+                           .name_operands = arguments.name_operands,
+                           .embed_weights = arguments.embed_weights,
+                           .json = arguments.json});
+  }
   TESSERA_TRY(const isa::Unlinked package, package::load_unlinked(arguments.file));
   TESSERA_TRY(const ChipConfig chip,
               load_chip_config(arguments.arch.empty() ? package.chip_name : arguments.arch));
@@ -249,6 +217,13 @@ Action compile_verb(CLI::App& app) {
   app.add_option("--region-share", arguments->model.region_share,
                  "part of state buffer and kernel memory that it may use, as 0.25, for a core that "
                  "several networks share (default: all)");
+  app.add_option("--cores", arguments->prepared,
+                 "numbers of cores that the package has programs for, as 4,16: usual (2, 4, 8, ... "
+                 "up to those of a card), all or none; for others, linking compiles anew")
+      ->capture_default_str();
+  app.add_option("--cards", arguments->cores.cards, "cards that these cores are on")
+      ->check(CLI::Range(1, kCardCoresMax))
+      ->capture_default_str();
   app.add_option("--dump-passes", arguments->dump_passes,
                  "write the graph after each pass into this folder");
   return [arguments] { return compile(*arguments); };
