@@ -135,8 +135,10 @@ ElementRange range_of(std::int64_t offset, const std::vector<std::int64_t>& exte
                       const std::vector<std::int64_t>& strides) {
   ElementRange range{offset, offset};
   for (std::size_t i = 0; i < extents.size(); ++i) {
-    const std::int64_t reach = (extents[i] - 1) * strides[i];
-    (reach < 0 ? range.first : range.last) += reach;
+    std::int64_t reach = 0;
+    const bool far = __builtin_mul_overflow(extents[i] - 1, strides[i], &reach);
+    std::int64_t& end = reach < 0 ? range.first : range.last;
+    if (far || __builtin_add_overflow(end, reach, &end)) return {INT64_MIN, INT64_MAX};
   }
   return range;
 }

@@ -57,7 +57,7 @@ std::optional<CopyBox> composed(const CopyBox& first, std::int64_t count, const 
 bool is_dense_copy(const CopyBox& box, std::int64_t count);
 // Elements that the box copies.
 std::int64_t box_elements(const CopyBox& box);
-// First and last element position that a side of the box touches.
+// First and last element position that a side of the box touches; all there are, if they are beyond 64 bits.
 struct ElementRange {
   std::int64_t first = 0;
   std::int64_t last = 0;

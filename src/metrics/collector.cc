@@ -46,6 +46,10 @@ std::vector<double> rates_of(const BinSeries& bins, int level, std::int64_t firs
   const std::span<const std::int32_t> all(counts);
   std::vector<double> rates;
   for (std::int64_t i = first; i < end; ++i) {
+    if (i < begin) {  // before there was time
+      rates.push_back(0);
+      continue;
+    }
     const auto length = static_cast<std::size_t>(i + 1 - begin);
     // Where nothing was going on, only something new changes that.
     if (!rates.empty() && rates.back() == 0 && counts[length - 1] == 0) {
