@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::int64_t kElementsMax = 1 << 14;  // of all tensors of a graph that is run
 constexpr std::int64_t kMacsMax = 1 << 17;
+constexpr std::int64_t kRegionBytesMax = 1 << 26;  // of a program that is lifted
 constexpr std::size_t kTasksMax = 64;
 constexpr std::size_t kOperationsMax = 1024;
 
@@ -98,9 +99,10 @@ void run_everywhere(const isa::Program& program, const ChipConfig& chip,
 
 ForeignOutcome foreign_program(const isa::Program& program, const ChipConfig& chip) {
   if (!isa::verify_program(program, chip).ok()) return ForeignOutcome::kRefused;
-  const auto plain = concord::lift(program, chip, {.use_hints = false});
+  const auto plain = concord::lift(
+      program, chip, {.use_hints = false, .region_bytes_max = kRegionBytesMax});
   (void)is_there(plain);
-  const auto lifted = concord::lift(program, chip);
+  const auto lifted = concord::lift(program, chip, {.region_bytes_max = kRegionBytesMax});
   if (!is_there(lifted)) return ForeignOutcome::kNotLifted;
   const auto expanded = concord::expand(**lifted);
   const concord::Software* software = nullptr;

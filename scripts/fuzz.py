@@ -3,6 +3,7 @@
 
     scripts/fuzz.py [SECONDS] [TARGET ...]    SECONDS for each target (10); all targets
       --jobs N       targets that run at once (1)
+      --seed N       of libFuzzer's random choices; 0: another one each time (0)
       --build DIR    where they are built (build/fuzz)
       --json         one JSON object in place of the table
       --keep         puts what was found, minimised, into fuzz/found (--merge of libFuzzer)
@@ -10,10 +11,12 @@
 Each target begins with its seeds (fuzz/corpus), what was kept of earlier runs (fuzz/found), and what
 the last runs of this build found (BUILD/fuzz/corpora). An input that ends the program, takes longer
 than its limit, takes too much memory or loses some is a finding: it is kept in BUILD/fuzz/findings,
-its name, the calls that led to it and its bytes are printed, and the exit status is 1. "edges" are the branches that were taken of all in the
-program; "slowest" is the input that took longest, in seconds.
+its name, the calls that led to it and its bytes are printed, and the exit status is 1. "edges" are
+the branches that were taken of all in the program; "slowest" is the input that took longest, in
+seconds.
 """
 import argparse
+import base64
 import concurrent.futures
 import json
 import os
@@ -27,6 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Seconds that a run gets, beyond its time, to read its corpus and to end.
 SECONDS_TO_END = 240
 KEPT_BYTES_MAX = 96 * 1024  # of one target
+PRINTED_BYTES_MAX = 16 * 1024  # of a finding
 # Where an output says why it ended, the one that says most first.
 REASONS = (r"(.*broken invariant: .*)", r"(.*runtime error: .*)", r"SUMMARY: (.*)", r"ERROR: (.*)")
 COLUMNS = ("target", "executions", "per_second", "edges", "edges_all", "corpus", "slowest_seconds",
@@ -80,17 +84,24 @@ def environment():
 def details(output):
     """What one needs to look into a finding elsewhere: the reason, the calls, the input in base 64."""
     wanted = re.compile("|".join(REASONS) + r"|\s*#\d+ |Base64: ")
-    return [line for line in output.splitlines() if wanted.match(line)][-60:]
+    lines = [line for line in output.splitlines() if wanted.match(line)][-60:]
+    artefact = re.search(r"Test unit written to (\S+)", output)
+    # libFuzzer prints short ones itself.
+    if artefact and not any(line.startswith("Base64: ") for line in lines):
+        file = pathlib.Path(artefact.group(1))
+        if file.is_file() and file.stat().st_size <= PRINTED_BYTES_MAX:
+            lines.append("Base64: " + base64.b64encode(file.read_bytes()).decode())
+    return lines
 
 
-def run(what, seconds, build):
+def run(what, seconds, build, seed):
     name = what["name"]
     found = build / "fuzz" / "corpora" / name
     findings = build / "fuzz" / "findings"
     found.mkdir(parents=True, exist_ok=True)
     findings.mkdir(parents=True, exist_ok=True)
     command = [str(what["program"]), f"-max_total_time={seconds}", "-print_final_stats=1",
-               f"-artifact_prefix={findings}/{name}-"]
+               f"-seed={seed}", f"-artifact_prefix={findings}/{name}-"]
     if what["dictionary"]:
         command.append(f"-dict={what['dictionary']}")
     command += [str(found), *what["corpora"]]
@@ -166,13 +177,14 @@ def main():
     parser.add_argument("seconds", type=int, nargs="?", default=10)
     parser.add_argument("targets", nargs="*")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "fuzz")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--keep", action="store_true")
     arguments = parser.parse_args()
 
     def row(what):
-        made = run(what, arguments.seconds, arguments.build)
+        made = run(what, arguments.seconds, arguments.build, arguments.seed)
         if not arguments.json:
             print(f"{what['name']}: {made['verdict']}", file=sys.stderr, flush=True)
         if arguments.keep and made["verdict"] == "ok":

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "concord/lift/graph.h"
 #include "concord/lift/groups.h"
 #include "concord/lift/message_matrices.h"
@@ -13,13 +15,14 @@ namespace tessera::concord {
 namespace {
 
 // A tag counts granules in 32 bits.
-Status check_sizes(const isa::Program& program) {
-  const std::int64_t bytes_max = granule_bytes(program) << 32;
+Status check_sizes(const isa::Program& program, const LiftOptions& options) {
+  const std::int64_t bytes_max =
+      std::min((granule_bytes(program) << 32) - 1, options.region_bytes_max);
   const auto check = [&](const char* region, std::int64_t bytes) -> Status {
-    if (bytes < bytes_max) return {};
+    if (bytes <= bytes_max) return {};
     return Error{ErrorCode::kDoesNotFit,
                  fmt::format("the program's {} has {} bytes; layers can be read back out of a "
-                             "program with less than {}",
+                             "program with at most {}",
                              region, bytes, bytes_max)};
   };
   TESSERA_RETURN_IF_ERROR(check("workspace", program.workspace_bytes));
@@ -53,7 +56,7 @@ Result<std::shared_ptr<const graph::Graph>> lift(const isa::Program& program,
                                                  const ChipConfig& chip,
                                                  const LiftOptions& options) {
   TESSERA_RETURN_IF_ERROR(isa::verify_program(program, chip));
-  TESSERA_RETURN_IF_ERROR(check_sizes(program));
+  TESSERA_RETURN_IF_ERROR(check_sizes(program, options));
   TESSERA_TRY(const auto surfaces, surfaces_for_matrices(program, chip));
   return surfaces ? lift_verified(surfaces->program, surfaces->chip, options)
                   : lift_verified(program, chip, options);

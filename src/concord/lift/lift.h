@@ -8,6 +8,7 @@
 // its hints only what the tasks prove is used (docs/concordance.md, "Lifting").
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "arch/chip_config.h"
@@ -20,6 +21,9 @@ namespace tessera::concord {
 struct LiftOptions {
   // Off: each task becomes a layer of its own, as in a program without hints.
   bool use_hints = true;
+  // Bytes of a region of memory that may be followed: each of its elements has eight bytes beside
+  // it meanwhile, reserved at once and taken as they are touched. A program with more: kDoesNotFit.
+  std::int64_t region_bytes_max = std::int64_t{1} << 36;
 };
 
 // Inputs and outputs of the graph have the names, formats and shapes of the program's, in their

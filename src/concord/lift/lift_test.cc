@@ -317,6 +317,23 @@ TEST(LiftErrors, ARaceIsRefused) {
   EXPECT_EQ(lifted.error().code, ErrorCode::kInvalidModel) << lifted.error().message;
 }
 
+// Nobody's memory is taken for what a few words of a program name.
+TEST(LiftErrors, ARegionBeyondTheLimitIsRefused) {
+  const ChipConfig chip = chip_of("edge");
+  const auto package = compile::compile(small_network(), chip);
+  ASSERT_TRUE(package.ok()) << package.error().to_string();
+  isa::Program program = link_package(*package, chip);
+  program.workspace_bytes = 1 << 20;
+  EXPECT_TRUE(lift(program, chip, {.region_bytes_max = 1 << 20}).ok());
+  program.workspace_bytes += 1;
+  const auto lifted = lift(program, chip, {.region_bytes_max = 1 << 20});
+  ASSERT_FALSE(lifted.ok());
+  EXPECT_EQ(lifted.error().code, ErrorCode::kDoesNotFit);
+  EXPECT_EQ(lifted.error().message,
+            "the program's workspace has 1048577 bytes; layers can be read back out of a program "
+            "with at most 1048576");
+}
+
 // The program's edges are the processor's; in the application's form they are dense again.
 TEST(Lift, MatricesInBlocksAtTheEdges) {
   GraphBuilder builder(8);
