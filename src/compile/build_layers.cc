@@ -9,6 +9,7 @@
 #include "base/quantity.h"
 #include "compile/channel_wise.h"
 #include "compile/kernel_slices.h"
+#include "compile/share_grid.h"
 
 namespace tessera::compile {
 namespace {
@@ -191,33 +192,53 @@ bool normalises_channels(const Node& node) {
              : node.as<graph::MatMulAttributes>().post.local_response.enabled();
 }
 
-Status set_neural(const graph::Graph& graph, const Node& node, const ChipConfig& chip,
-                  const KernelPlaces& kernels, bool swapped, const ShareChoice& shares,
-                  PlannedLayer& layer) {
+// All but its kernel slices.
+Status set_neural(const graph::Graph& graph, const Node& node, PlannedLayer& layer) {
   layer.kind = LayerKind::kNeural;
   layer.whole_channels = normalises_channels(node);
   const graph::TensorInfo& stationary = graph.tensor(node.inputs[1]);
   layer.dynamic = stationary.constant == nullptr;
   layer.inputs.resize(layer.dynamic ? 2 : 1);
-  if (!layer.dynamic && node.kind() == NodeKind::kMatMul) {
-    const std::size_t rank = stationary.dims.size();
-    const std::int64_t matrix = stationary.dims[rank - 2] * stationary.dims[rank - 1];
-    if (element_count(stationary.dims) != matrix) {
-      return Error{ErrorCode::kUnsupported,
-                   fmt::format("layer '{}': a constant stationary operand of {} matrices; split "
-                               "the product into one a matrix",
-                               layer.name, element_count(stationary.dims) / matrix)};
-    }
+  if (layer.dynamic || node.kind() != NodeKind::kMatMul) return {};
+  const std::size_t rank = stationary.dims.size();
+  const std::int64_t matrix = stationary.dims[rank - 2] * stationary.dims[rank - 1];
+  if (element_count(stationary.dims) == matrix) return {};
+  return Error{ErrorCode::kUnsupported,
+               fmt::format("layer '{}': a constant stationary operand of {} matrices; split the "
+                           "product into one a matrix",
+                           layer.name, element_count(stationary.dims) / matrix)};
+}
+
+// How the layer's kernel is cut for its shares.
+KernelCut kernel_cut(const PlannedLayer& layer, const ShareChoice& shares) {
+  KernelCut how;
+  const ShareWay way = find_way(layer, shares);
+  if (way == ShareWay::kChannels) how.shares = shares.cores;
+  if (way == ShareWay::kGrid) {
+    how.shares = layer.grid.ranges;
+    how.block = layer.grid.block;
   }
-  const bool by_channels = find_way(layer, shares) == ShareWay::kChannels;
-  const KernelCut how{
-      .swapped = swapped, .shares = by_channels ? shares.cores : 1, .compress = kernels.compress};
+  return how;
+}
+
+Status set_slices(const graph::Graph& graph, const ChipConfig& chip, const KernelPlaces& kernels,
+                  const KernelCut& how, PlannedLayer& layer) {
+  const Node& node = graph.nodes[static_cast<std::size_t>(layer.node)];
   const auto make = [&] { return cut_kernel(graph, node, chip, how); };
   TESSERA_TRY(const auto kernel, kernels.store.kernel({layer.node, how}, make));
   KernelSlices cut = place_kernel(*kernel, kernels.region);
   layer.slices = std::move(cut.slices);
   layer.channel_shares = std::move(cut.shares);
   layer.on_lanes = lanes_are_faster(chip, layer);
+  return {};
+}
+
+// Of the layer that made the first input last.
+ShareGrid grid_before(const Layers& layers, const PlannedLayer& layer) {
+  for (auto before = layers.end(); before != layers.begin();) {
+    --before;
+    if (before->output.storage == layer.inputs[0].storage) return before->grid;
+  }
   return {};
 }
 
@@ -228,9 +249,10 @@ bool is_empty(const graph::Graph& graph, const Node& node) {
   return false;
 }
 
-Result<PlannedLayer> build_layer(const graph::Graph& graph, std::size_t index,
-                                 const ChipConfig& chip, const StoragePlan& storages,
-                                 const KernelPlaces& kernels, const ShareChoice& shares) {
+Result<PlannedLayer> build_layer(const graph::Graph& graph, const ChipConfig& chip,
+                                 const StoragePlan& storages, const KernelPlaces& kernels,
+                                 const ShareChoice& shares, const Layers& layers) {
+  const std::size_t index = layers.size();
   const Node& node = graph.nodes[index];
   const NodePlan& plan = storages.nodes[index];
   PlannedLayer layer;
@@ -250,13 +272,19 @@ Result<PlannedLayer> build_layer(const graph::Graph& graph, std::size_t index,
   }
   if (is_empty(graph, node)) return layer;  // nothing to compute: a copy layer without copies
   if (node.kind() == NodeKind::kConv || node.kind() == NodeKind::kMatMul) {
-    TESSERA_RETURN_IF_ERROR(set_neural(graph, node, chip, kernels, plan.swapped, shares, layer));
+    TESSERA_RETURN_IF_ERROR(set_neural(graph, node, layer));
+    layer.grid = find_grid(graph, chip, layer, shares, grid_before(layers, layer));
+    KernelCut how = kernel_cut(layer, shares);
+    how.swapped = plan.swapped;
+    how.compress = kernels.compress;
+    TESSERA_RETURN_IF_ERROR(set_slices(graph, chip, kernels, how, layer));
   } else {
     TESSERA_RETURN_IF_ERROR(set_planar(graph, node, chip, layer));
     if (node.kind() == NodeKind::kElementwise) {
       spread_channels(chip, storages, layer);
       fold_columns(layer);
     }
+    layer.grid = find_grid(graph, chip, layer, shares, grid_before(layers, layer));
   }
   return layer;
 }
@@ -267,8 +295,8 @@ Result<Layers> build_layers(const graph::Graph& graph, const ChipConfig& chip,
                             const StoragePlan& plan, const KernelPlaces& kernels,
                             const ShareChoice& shares) {
   Layers layers;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    TESSERA_TRY(PlannedLayer layer, build_layer(graph, i, chip, plan, kernels, shares));
+  while (layers.size() < graph.nodes.size()) {
+    TESSERA_TRY(PlannedLayer layer, build_layer(graph, chip, plan, kernels, shares, layers));
     layers.push_back(std::move(layer));
   }
   if (!plan.output_copies.empty()) {

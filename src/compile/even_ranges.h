@@ -20,4 +20,14 @@ inline std::vector<RowRange> even_ranges(std::int64_t extent, std::int64_t share
   return ranges;
 }
 
+// The same in whole blocks of `block`, the last of which may be smaller.
+inline std::vector<RowRange> block_ranges(std::int64_t extent, std::int64_t block,
+                                          std::int64_t shares) {
+  std::vector<RowRange> ranges = even_ranges((extent + block - 1) / block, shares);
+  for (RowRange& range : ranges) {
+    range = {range.first * block, std::min(range.last * block, extent)};
+  }
+  return ranges;
+}
+
 }  // namespace tessera::compile

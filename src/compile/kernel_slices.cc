@@ -364,19 +364,20 @@ class PartOfShape {
   const KernelImageShape whole_;
 };
 
-// The shares of a product, of sizes that differ by one at most: of groups, or of the channels of each
-// group where there are more shares than groups. At most one an output channel.
-std::vector<Cut> share_parts(const KernelImageShape& shape, std::int64_t shares) {
+// The shares of a product, of sizes that differ by one block at most: of groups, or of the channels of
+// each group where there are more shares than groups. At most one a block.
+std::vector<Cut> share_parts(const KernelImageShape& shape, const KernelCut& how) {
+  const std::int64_t shares = how.shares;
   std::vector<Cut> parts;
   if (shape.groups >= shares) {
-    for (const RowRange& range : even_ranges(shape.groups, shares)) {
+    for (const RowRange& range : block_ranges(shape.groups, how.block, shares)) {
       parts.push_back({range.first, range.last - range.first, 0, shape.output_channels});
     }
     return parts;
   }
   const std::int64_t of_group = std::max<std::int64_t>(1, shares / shape.groups);
   for (std::int64_t g = 0; g < shape.groups; ++g) {
-    for (const RowRange& range : even_ranges(shape.output_channels, of_group)) {
+    for (const RowRange& range : block_ranges(shape.output_channels, how.block, of_group)) {
       parts.push_back({g, 1, range.first, range.last - range.first});
     }
   }
@@ -448,7 +449,7 @@ Result<CutKernel> cut_kernel(const graph::Graph& graph, const Node& node, const 
   }
   shape.rows = chip.neural.rows;
   CutKernel result;
-  for (const Cut& part : share_parts(shape, how.shares)) {
+  for (const Cut& part : share_parts(shape, how)) {
     TESSERA_TRY(const std::vector<Cut> cuts,
                 cuts_of_part(whole, part, node, chip, pixels_of(graph, node)));
     const std::int64_t first = part.group_first * shape.output_channels + part.output_first;

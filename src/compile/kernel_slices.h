@@ -14,6 +14,7 @@ namespace tessera::compile {
 struct KernelCut {
   bool swapped = false;     // of a product: b is the moving operand and a the stationary one
   std::int64_t shares = 1;  // of output channels, at most; no slice belongs to two
+  std::int64_t block = 1;   // output channels, or groups, that a share has whole multiples of
   bool compress = true;     // store images compressed where that saves bytes
   friend auto operator<=>(const KernelCut&, const KernelCut&) = default;
 };

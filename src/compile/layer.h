@@ -35,6 +35,15 @@ struct KernelSlice {
 // planar engine is given (`on_lanes`).
 enum class LayerKind : std::uint8_t { kNeural, kPlanar, kCopy, kHost, kTranspose };
 
+// A layer's results cut along two axes: bands of the surface (rows, or columns of one row), and ranges
+// of channels in each band, which begin at multiples of `block`.
+struct ShareGrid {
+  int bands = 1, ranges = 1;
+  std::int64_t block = 1;
+  bool both() const { return bands > 1 && ranges > 1; }
+  friend bool operator==(const ShareGrid&, const ShareGrid&) = default;
+};
+
 using LayerIndex = std::int32_t;  // place in Layers; -1: none
 
 struct PlannedLayer {
@@ -49,6 +58,7 @@ struct PlannedLayer {
   std::vector<KernelSlice> slices;  // neural; one even if there is nothing in kernel memory
   // Neural, for several cores: ranges of output channels that have slices of their own; or one.
   std::vector<RowRange> channel_shares;
+  ShareGrid grid;  // for several cores: how it is cut where one axis alone leaves them uneven
   isa::PlanarTask planar;    // without surfaces
   bool wide_window = false;  // a pooling that the line buffer holds in parts only
   std::vector<PlannedCopy> copies;

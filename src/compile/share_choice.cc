@@ -37,6 +37,8 @@ const char* share_way_name(ShareWay way) {
       return "columns";
     case ShareWay::kChannels:
       return "channels";
+    case ShareWay::kGrid:
+      return "rows and channels";
     case ShareWay::kImages:
       return "images";
     case ShareWay::kCopies:
@@ -53,9 +55,9 @@ const char* share_way_name(ShareWay way) {
 
 ShareWay find_way(const PlannedLayer& layer, const ShareChoice& choice) {
   if (choice.cores <= 1) return ShareWay::kOneCore;
-  if (split_of(layer, choice) == Split::kChannels && by_channels(layer)) {
-    return ShareWay::kChannels;
-  }
+  const Split split = split_of(layer, choice);
+  if (split == Split::kChannels && by_channels(layer)) return ShareWay::kChannels;
+  if (split == Split::kGrid && layer.grid.both()) return ShareWay::kGrid;
   if (by_rows(layer)) return ShareWay::kRows;
   if (by_columns(layer)) return ShareWay::kColumns;
   if (by_channels(layer)) return ShareWay::kChannels;
@@ -67,29 +69,67 @@ const char* one_core_reason(const PlannedLayer& layer) {
   return "one result an image, or sums that are not cut";
 }
 
+bool may_have_grid(const PlannedLayer& layer, const ShareChoice& choice) {
+  return split_of(layer, choice) == Split::kGrid && !layer.dynamic && by_channels(layer) && (by_rows(layer) || by_columns(layer));
+}
+
+std::int64_t band_extent(const PlannedLayer& layer) {
+  return by_rows(layer) ? layer.output.rows() : layer.output.columns();
+}
+
+namespace {
+
+using BoxAxis = RowRange LayerBox::*;
+
+std::vector<LayerBox> cut(const std::vector<LayerBox>& boxes, BoxAxis axis,
+                          const std::vector<RowRange>& ranges) {
+  std::vector<LayerBox> result;
+  for (const LayerBox& box : boxes) {
+    for (const RowRange& range : ranges) {
+      result.push_back(box);
+      result.back().*axis = range;
+    }
+  }
+  return result;
+}
+
+BoxAxis axis_of(const PlannedLayer& layer, ShareWay way) {
+  switch (way) {
+    case ShareWay::kRows:
+      return &LayerBox::rows;
+    case ShareWay::kColumns:
+      return &LayerBox::columns;
+    case ShareWay::kChannels:
+      return &LayerBox::channels;
+    case ShareWay::kImages:
+      return &LayerBox::images;
+    case ShareWay::kGrid:
+      return by_rows(layer) ? &LayerBox::rows : &LayerBox::columns;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
 std::vector<LayerBox> share_boxes(const PlannedLayer& layer, const ShareChoice& choice) {
   const LayerBox whole = whole_box(layer);
   const ShareWay way = find_way(layer, choice);
-  if (way == ShareWay::kChannels && !layer.channel_shares.empty()) {
-    std::vector<LayerBox> boxes;
-    for (const RowRange& channels : layer.channel_shares) {
-      boxes.push_back(whole);
-      boxes.back().channels = channels;
-    }
-    return boxes;
-  }
-  RowRange LayerBox::* axis = nullptr;
-  if (way == ShareWay::kRows) axis = &LayerBox::rows;
-  if (way == ShareWay::kColumns) axis = &LayerBox::columns;
-  if (way == ShareWay::kChannels) axis = &LayerBox::channels;
-  if (way == ShareWay::kImages) axis = &LayerBox::images;
+  const BoxAxis axis = axis_of(layer, way);
   if (axis == nullptr) return {whole};
-  std::vector<LayerBox> boxes;
-  for (const RowRange& range : even_ranges((whole.*axis).last, choice.cores)) {
-    boxes.push_back(whole);
-    boxes.back().*axis = range;
+  std::vector<LayerBox> boxes{whole};
+  const bool grid = way == ShareWay::kGrid;
+  if (axis != &LayerBox::channels) {
+    boxes = cut(boxes, axis,
+                even_ranges((whole.*axis).last, grid ? layer.grid.bands : choice.cores));
+    if (!grid) return boxes;
   }
-  return boxes;
+  if (!layer.channel_shares.empty()) {  // of a product
+    return cut(boxes, &LayerBox::channels, layer.channel_shares);
+  }
+  return cut(boxes, &LayerBox::channels,
+             grid ? block_ranges(whole.channels.last, layer.grid.block, layer.grid.ranges)
+                  : even_ranges(whole.channels.last, choice.cores));
 }
 
 }  // namespace tessera::compile

@@ -3,8 +3,11 @@
 //
 //   rows      core 0 | core 1 | core 2       bands of the output surface; columns where it has one row
 //   channels  core k: its output channels    of products with kernel slices of their own
+//   grid      core 0 | core 1                bands of the surface, and ranges of channels in each
+//             core 2 | core 3
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -17,20 +20,24 @@ namespace tessera::compile {
 enum class Split : std::uint8_t {
   kRows,      // W: rows of the output surface
   kChannels,  // OC: output channels
+  kGrid,      // both, where the cores could not share the layer evenly along one axis; else rows
 };
+inline constexpr std::size_t kSplitWays = 3;
+inline constexpr int kGridCoresMin = 4;  // fewer have no grid
 
 enum class ShareWay : std::uint8_t {
   kOneCore,
   kRows,
   kColumns,
   kChannels,
+  kGrid,
   kImages,
   kCopies,  // parts of DRAM to DRAM copies
   kParts,   // of a transposition
   kHost,    // a host step: no core has a part in it
   kNone,    // nothing to do: a view of another layer's results
 };
-const char* share_way_name(ShareWay way);  // "one core", "rows", ...
+const char* share_way_name(ShareWay way);  // "one core", "rows", "rows and channels", ...
 
 struct ShareChoice {
   int cores = 1;
@@ -46,12 +53,18 @@ struct ShareChoice {
 };
 
 // How a neural or planar layer is cut; kOneCore if it cannot be. It is known before a product has
-// kernel slices.
+// kernel slices, but not before it has a grid.
 ShareWay find_way(const PlannedLayer& layer, const ShareChoice& choice);
 // Why nothing else than kOneCore was found for a neural or planar layer.
 const char* one_core_reason(const PlannedLayer& layer);
 // The parts, at most one a core; together the whole output, no two of them with a result in common.
-// The sizes along the axis differ by one at most (products of several groups: by one group).
+// The sizes along the axis differ by one at most (products of several groups: by one group); in a grid
+// channels are counted in blocks of the array or of the lanes. A grid's bands follow each other, each with
+// all its ranges.
 std::vector<LayerBox> share_boxes(const PlannedLayer& layer, const ShareChoice& choice);
+
+// Whether a layer is to be cut into a grid if that is better, and the extent of the axis that has its bands.
+bool may_have_grid(const PlannedLayer& layer, const ShareChoice& choice);
+std::int64_t band_extent(const PlannedLayer& layer);
 
 }  // namespace tessera::compile

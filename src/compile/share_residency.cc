@@ -41,19 +41,20 @@ std::optional<PlaneRegion> read_by(const ChannelPlane& plane, const std::vector<
   return all;
 }
 
-// `whole` less `part`, which lies in it and is as long along one axis at least; none where it is not.
-std::optional<Regions> edges(const PlaneRegion& whole, const PlaneRegion& part) {
-  if (whole.empty() || whole == part) return Regions{};
-  if (part.empty()) return Regions{whole};
-  const bool along_plane = whole.channels == part.channels;
-  if (!along_plane && !(whole.plane == part.plane)) return std::nullopt;
-  RowRange PlaneRegion::* axis = along_plane ? &PlaneRegion::plane : &PlaneRegion::channels;
-  PlaneRegion before = whole, after = whole;
-  (before.*axis).last = (part.*axis).first;
-  (after.*axis).first = (part.*axis).last;
+// `whole` less `part`, which lies in it: what is before and behind it in the plane with all channels,
+// and the other channels beside it.
+Regions edges(const PlaneRegion& whole, const PlaneRegion& part) {
+  if (whole.empty()) return {};
+  if (part.empty()) return {whole};
+  PlaneRegion before = whole, after = whole, below = part, above = part;
+  before.plane.last = part.plane.first;
+  after.plane.first = part.plane.last;
+  below.channels = {whole.channels.first, part.channels.first};
+  above.channels = {part.channels.last, whole.channels.last};
   Regions result;
-  if (!before.empty()) result.push_back(before);
-  if (!after.empty()) result.push_back(after);
+  for (const PlaneRegion& edge : {before, below, above, after}) {
+    if (!edge.empty()) result.push_back(edge);
+  }
   return result;
 }
 
@@ -162,9 +163,12 @@ class Finder {
       if (segments_[reader] == segments_[held.first_layer] && reader > uses.last_writer) {
         taken = find_taken(plane, *written, reader, input);
       }
-      if (!taken || !add_reader(*written, *taken, held)) {
+      if (!taken) {
         held.stored = true;
         continue;
+      }
+      for (std::size_t core = 0; core < written->size(); ++core) {
+        held.cores[core].held = hull(held.cores[core].held, (*taken)[core]);
       }
       held.readers.emplace_back(reader, input);
       held.load_layer = std::min(held.load_layer, reader);
@@ -182,20 +186,9 @@ class Finder {
     return held;
   }
 
-  // Each core's part with what the reader takes; false where it would not be its own with edges.
-  static bool add_reader(const Regions& written, const Regions& taken, HeldStorage& held) {
-    for (std::size_t core = 0; core < written.size(); ++core) {
-      if (!edges(hull(held.cores[core].held, taken[core]), written[core])) return false;
-    }
-    for (std::size_t core = 0; core < written.size(); ++core) {
-      held.cores[core].held = hull(held.cores[core].held, taken[core]);
-    }
-    return true;
-  }
-
   static void add_edges(const Regions& written, HeldStorage& held) {
     for (std::size_t core = 0; core < written.size(); ++core) {
-      held.cores[core].loads = *edges(held.cores[core].held, written[core]);
+      held.cores[core].loads = edges(held.cores[core].held, written[core]);
       for (const PlaneRegion& load : held.cores[core].loads) {
         for (std::size_t owner = 0; owner < written.size(); ++owner) {
           const PlaneRegion part = intersection(load, written[owner]);

@@ -16,15 +16,23 @@ Result<SplitModel> split_model(const graph::Graph& graph, const ChipConfig& chip
     setting.choice.split = split;
     return draft_in_any_views(graph, setting);
   };
-  const bool any_views = setting.options.choose_views;
-  auto by_rows = draft(Split::kRows);
-  auto by_channels = draft(Split::kChannels);
-  // The views of both are the same.
-  if (any_views && !setting.options.choose_views) by_rows = draft(Split::kRows);
-  const auto context = fmt::format("compiling '{}' for {} cores", graph.name, base.cores);
-  if (!by_rows.ok()) return by_rows.error().with_context(context);
-  if (!by_channels.ok()) return by_channels.error().with_context(context);
-  return SplitModel(graph, setting, cards, std::move(*by_rows), std::move(*by_channels));
+  const std::size_t ways = base.cores < kGridCoresMin ? kSplitWays - 1 : kSplitWays;
+  std::vector<ShareDraft> drafts;
+  while (drafts.size() < ways) {
+    const bool any_views = setting.options.choose_views;
+    auto found = draft(static_cast<Split>(drafts.size()));
+    if (!found.ok()) {
+      return found.error().with_context(
+          fmt::format("compiling '{}' for {} cores", graph.name, base.cores));
+    }
+    // The views of all are the same.
+    if (any_views && !setting.options.choose_views && !drafts.empty()) {
+      drafts.clear();
+    } else {
+      drafts.push_back(std::move(*found));
+    }
+  }
+  return SplitModel(graph, setting, cards, std::move(drafts));
 }
 
 Result<ChosenSplits> choose_and_estimate(const graph::Graph& graph, const ChipConfig& chip,
@@ -37,7 +45,7 @@ Result<ChosenSplits> choose_and_estimate(const graph::Graph& graph, const ChipCo
   chosen.choice.split = Split::kRows;
   chosen.choice.of_nodes.clear();
   for (const std::uint8_t way : cheapest.ways) {
-    chosen.choice.of_nodes.push_back(way == 0 ? Split::kRows : Split::kChannels);
+    chosen.choice.of_nodes.push_back(static_cast<Split>(way));
   }
   chosen.cycles = model.estimate(chosen.choice.of_nodes);
   for (const LayerCost& cost : model.costs(chosen.choice.of_nodes)) chosen.waiting += cost.exchange;

@@ -17,8 +17,7 @@ namespace {
 using Regions = std::vector<PlaneRegion>;  // of each core
 // What a layer reads or writes of a storage when it is cut one way; none where these are no regions.
 using Share = std::optional<Regions>;
-constexpr std::size_t kWays = 2;
-constexpr std::size_t kScopeMax = 8;  // variables of a factor; more are taken in pairs
+constexpr std::size_t kCostsMax = 512;  // of a factor; more are taken in pairs
 
 double elements(const Regions& regions) {
   double sum = 0;
@@ -45,17 +44,20 @@ const char* movement_name(Movement movement) {
 class SplitModel::Implementation {
  public:
   Implementation(const graph::Graph& graph, const ShareSetting& setting, int cards,
-                 ShareDraft by_rows, ShareDraft by_channels)
+                 std::vector<ShareDraft> drafts)
       : graph_(graph),
         setting_(setting),
         cards_(cards),
-        drafts_{std::move(by_rows), std::move(by_channels)},
+        drafts_(std::move(drafts)),
         cores_(static_cast<std::size_t>(setting.choice.cores)) {
     const std::vector<std::uint8_t>& memory = setting_.choice.memory_of_core;
     memories_ = memory.empty() ? 1 : 1 + *std::ranges::max_element(memory);
-    TESSERA_CHECK(layers().size() == drafts_[1].prepared.layers.size(),
-                  "other layers by channels than by rows");
-    for (std::size_t way = 0; way < kWays; ++way) find_sides(way);
+    for (const ShareDraft& draft : drafts_) {
+      TESSERA_CHECK(layers().size() == draft.prepared.layers.size(),
+                    "other layers one way than another");
+    }
+    find_ways();
+    for (std::size_t way = 0; way < drafts_.size(); ++way) find_sides(way);
     find_operands();
   }
 
@@ -64,7 +66,7 @@ class SplitModel::Implementation {
     for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
       const std::vector<graph::NodeIndex> scope = scope_of(layer);
       if (scope.empty()) continue;
-      if (scope.size() <= kScopeMax) {
+      if (choices_of(scope) <= kCostsMax) {
         factors.push_back(
             tabulate(scope, [&](const auto& way_of) { return cost(layer, way_of).cycles; }));
       } else {
@@ -125,7 +127,7 @@ class SplitModel::Implementation {
     double first = 0, end = 0;
   };
   static std::size_t way_in(const std::vector<Split>& of_nodes, graph::NodeIndex node) {
-    return node >= 0 && of_nodes[static_cast<std::size_t>(node)] == Split::kChannels ? 1 : 0;
+    return node < 0 ? 0 : static_cast<std::size_t>(of_nodes[static_cast<std::size_t>(node)]);
   }
 
   // What a core does of a layer.
@@ -154,7 +156,7 @@ class SplitModel::Implementation {
   struct Writer {
     LayerIndex layer = 0;
     graph::NodeIndex node = -1;
-    std::array<Share, kWays> written;
+    std::array<Share, kSplitWays> written;
   };
 
   // An operand that layers of the graph make.
@@ -162,7 +164,7 @@ class SplitModel::Implementation {
     double bytes = 0;  // of the storage
     std::int64_t element = 2, row_bytes = 0;
     std::vector<Writer> writers;
-    std::array<Share, kWays> read;
+    std::array<Share, kSplitWays> read;
     bool may_stay = false;
   };
 
@@ -186,6 +188,28 @@ class SplitModel::Implementation {
   PlanInputs inputs_of(std::size_t way) const {
     const Prepared& prepared = drafts_[way].prepared;
     return {graph_, setting_.chip, setting_.options, prepared.storages, prepared.layers};
+  }
+
+  // A node without a layer that has a grid is by rows there.
+  void find_ways() {
+    constexpr auto kGrid = static_cast<std::uint8_t>(Split::kGrid);
+    counts_.assign(graph_.nodes.size(), kGrid);
+    for (std::size_t i = 0; drafts_.size() > kGrid && i < layers().size(); ++i) {
+      const graph::NodeIndex node = layers()[i].node;
+      if (drafts_[kGrid].work[i].way != ShareWay::kGrid || node < 0) continue;
+      counts_[static_cast<std::size_t>(node)] = kGrid + 1;
+    }
+  }
+  std::uint8_t count_of(graph::NodeIndex node) const {
+    return counts_[static_cast<std::size_t>(node)];
+  }
+  std::size_t choices_of(const std::vector<graph::NodeIndex>& scope) const {
+    std::size_t choices = 1;
+    for (const graph::NodeIndex node : scope) {
+      choices *= count_of(node);
+      if (choices > kCostsMax) break;
+    }
+    return choices;
   }
 
   void find_sides(std::size_t way) {
@@ -244,11 +268,11 @@ class SplitModel::Implementation {
     }
     for (const LayerIndex writer : uses.writers) {
       operand.writers.push_back({writer, layers()[writer].node, {}});
-      for (std::size_t way = 0; plane && way < kWays; ++way) {
+      for (std::size_t way = 0; plane && way < drafts_.size(); ++way) {
         operand.writers.back().written[way] = regions(*plane, way, writer, -1);
       }
     }
-    for (std::size_t way = 0; plane && way < kWays; ++way) {
+    for (std::size_t way = 0; plane && way < drafts_.size(); ++way) {
       operand.read[way] = regions(*plane, way, reader, static_cast<int>(input));
     }
     return operand;
@@ -283,12 +307,19 @@ class SplitModel::Implementation {
   }
 
   template <typename Cost>
-  static CostFactor tabulate(const std::vector<graph::NodeIndex>& scope, Cost&& cost) {
-    CostFactor factor{{scope.begin(), scope.end()}, {}};
-    for (std::size_t index = 0; index < std::size_t{1} << scope.size(); ++index) {
+  CostFactor tabulate(const std::vector<graph::NodeIndex>& scope, Cost&& cost) const {
+    CostFactor factor{{scope.begin(), scope.end()}, {}, {}};
+    for (const graph::NodeIndex node : scope) factor.counts.push_back(count_of(node));
+    for (std::size_t index = 0; index < choices_of(scope); ++index) {
+      std::vector<std::size_t> ways;
+      std::size_t left = index;
+      for (const std::uint8_t count : factor.counts) {
+        ways.push_back(left % count);
+        left /= count;
+      }
       const auto way_of = [&](graph::NodeIndex node) -> std::size_t {
         const auto at = std::ranges::find(scope, node);
-        return at == scope.end() ? 0 : index >> (at - scope.begin()) & 1;
+        return at == scope.end() ? 0 : ways[static_cast<std::size_t>(at - scope.begin())];
       };
       factor.costs.push_back(cost(way_of));
     }
@@ -467,17 +498,18 @@ class SplitModel::Implementation {
   const graph::Graph& graph_;
   const ShareSetting setting_;
   const int cards_;
-  const std::array<ShareDraft, kWays> drafts_;
+  const std::vector<ShareDraft> drafts_;  // of the ways that there are, kSplitWays at most
   const std::size_t cores_;
   std::size_t memories_ = 1;
-  std::array<Table<LayerIndex, Side>, kWays> sides_;
+  std::vector<std::uint8_t> counts_;  // of each node: its ways
+  std::array<Table<LayerIndex, Side>, kSplitWays> sides_;
   Table<LayerIndex, std::vector<Operand>> operands_;
 };
 
 SplitModel::SplitModel(const graph::Graph& graph, const ShareSetting& setting, int cards,
-                       ShareDraft by_rows, ShareDraft by_channels)
-    : implementation_(std::make_unique<Implementation>(graph, setting, cards, std::move(by_rows),
-                                                       std::move(by_channels))) {}
+                       std::vector<ShareDraft> drafts)
+    : implementation_(
+          std::make_unique<Implementation>(graph, setting, cards, std::move(drafts))) {}
 SplitModel::~SplitModel() = default;
 SplitModel::SplitModel(SplitModel&&) noexcept = default;
 

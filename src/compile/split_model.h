@@ -5,6 +5,7 @@
 //   | rows                        | edges, or nothing          | everything, forward  |
 //   | channels                    | everything, to everyone    | the same, or nothing |
 //
+// A grid moves what it reads of other bands, and of other ranges.
 // Nothing moves where a core reads what it made itself (compile/share_residency.h).
 #pragma once
 
@@ -34,14 +35,14 @@ struct LayerCost {
 
 class SplitModel {
  public:
-  // Of a network cut by rows, and by channels, everywhere. `setting.choice` says on which cores, which
-  // are of `cards` cards.
-  SplitModel(const graph::Graph& graph, const ShareSetting& setting, int cards, ShareDraft by_rows,
-             ShareDraft by_channels);
+  // Of a network cut each way everywhere, in the order of Split; without kGrid no layer has a grid.
+  // `setting.choice` says on which cores, which are of `cards` cards.
+  SplitModel(const graph::Graph& graph, const ShareSetting& setting, int cards,
+             std::vector<ShareDraft> drafts);
   ~SplitModel();
   SplitModel(SplitModel&&) noexcept;
 
-  // Variables are the graph's nodes; way 0: rows, 1: channels.
+  // Variables are the graph's nodes, ways the values of Split; kGrid where a node's layer has a grid.
   std::vector<CostFactor> factors() const;
   // Of each layer when the nodes are cut so.
   std::vector<LayerCost> costs(const std::vector<Split>& of_nodes) const;

@@ -12,25 +12,48 @@ namespace {
 
 using Ways = std::vector<std::uint8_t>;
 
+std::size_t count_of(const CostFactor& factor, std::size_t i) {
+  return factor.counts.empty() ? 2 : factor.counts[i];
+}
+
 double cost_at(const CostFactor& factor, const Ways& ways) {
-  std::size_t index = 0;
+  std::size_t index = 0, stride = 1;
   for (std::size_t i = 0; i < factor.variables.size(); ++i) {
-    if (ways[static_cast<std::size_t>(factor.variables[i])] != 0) index |= std::size_t{1} << i;
+    index += stride * ways[static_cast<std::size_t>(factor.variables[i])];
+    stride *= count_of(factor, i);
   }
   return factor.costs[index];
 }
 
-// What was eliminated: the better way for each choice of the variables beside it.
+// Of each variable, as the factors have it; 1 without factors.
+std::vector<std::uint8_t> counts_of(std::int32_t variables,
+                                    const std::vector<CostFactor>& factors) {
+  std::vector<std::uint8_t> counts(static_cast<std::size_t>(variables), 1);
+  for (const CostFactor& factor : factors) {
+    for (std::size_t i = 0; i < factor.variables.size(); ++i) {
+      const auto count = static_cast<std::uint8_t>(count_of(factor, i));
+      std::uint8_t& of = counts[static_cast<std::size_t>(factor.variables[i])];
+      TESSERA_CHECK(count >= 1 && (of == 1 || of == count), "a variable of {} and of {} ways", of,
+                    count);
+      of = count;
+    }
+  }
+  return counts;
+}
+
+// What was eliminated: the best way for each choice of the variables beside it.
 struct Elimination {
   std::int32_t variable = 0;
-  std::vector<std::int32_t> beside;
-  std::vector<std::uint8_t> better;  // 2^beside
+  CostFactor rest;                 // of those beside it; its costs go to the factors
+  std::vector<std::uint8_t> best;  // by the index of `rest`
 };
 
 class Eliminator {
  public:
   Eliminator(std::int32_t variables, const std::vector<CostFactor>& factors, std::int32_t width_max)
-      : factors_(factors), width_(static_cast<std::size_t>(width_max)) {
+      : factors_(factors),
+        entries_max_(std::size_t{1} << width_max),
+        counts_(counts_of(variables, factors)) {
     of_.resize(static_cast<std::size_t>(variables));
     ways_.assign(of_.size(), 0);
     for (std::size_t i = 0; i < factors_.size(); ++i) add(i);
@@ -39,15 +62,16 @@ class Eliminator {
   std::optional<Ways> run() {
     for (std::size_t i = 0; i < of_.size(); ++i) {
       const std::int32_t variable = next();
-      if (at(variable).beside.size() > width_) return std::nullopt;
+      if (entries_beside(variable) > entries_max_) return std::nullopt;
       eliminate(variable);
     }
     for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
-      std::size_t index = 0;
-      for (std::size_t i = 0; i < step->beside.size(); ++i) {
-        if (way(step->beside[i]) != 0) index |= std::size_t{1} << i;
+      std::size_t index = 0, stride = 1;
+      for (std::size_t i = 0; i < step->rest.variables.size(); ++i) {
+        index += stride * way(step->rest.variables[i]);
+        stride *= step->rest.counts[i];
       }
-      way(step->variable) = step->better[index];
+      way(step->variable) = step->best[index];
     }
     return ways_;
   }
@@ -60,6 +84,19 @@ class Eliminator {
   };
   Variable& at(std::int32_t variable) { return of_[static_cast<std::size_t>(variable)]; }
   std::uint8_t& way(std::int32_t variable) { return ways_[static_cast<std::size_t>(variable)]; }
+  std::uint8_t count(std::int32_t variable) const {
+    return counts_[static_cast<std::size_t>(variable)];
+  }
+
+  // Of the table that eliminating the variable takes; more than any where that is more than allowed.
+  std::size_t entries_beside(std::int32_t variable) {
+    std::size_t entries = 1;
+    for (const std::int32_t other : at(variable).beside) {
+      entries *= count(other);
+      if (entries > entries_max_) break;
+    }
+    return entries;
+  }
 
   void add(std::size_t factor) {
     for (const std::int32_t variable : factors_[factor].variables) {
@@ -84,40 +121,71 @@ class Eliminator {
 
   void eliminate(std::int32_t variable) {
     Variable& of = at(variable);
-    Elimination step{variable, {of.beside.begin(), of.beside.end()}, {}};
-    CostFactor rest{step.beside, {}};
-    const std::size_t count = std::size_t{1} << step.beside.size();
-    for (std::size_t index = 0; index < count; ++index) {
-      for (std::size_t i = 0; i < step.beside.size(); ++i) {
-        way(step.beside[i]) = static_cast<std::uint8_t>(index >> i & 1);
+    Elimination step{variable, {{of.beside.begin(), of.beside.end()}, {}, {}}, {}};
+    for (const std::int32_t other : of.beside) step.rest.counts.push_back(count(other));
+    CostFactor rest = step.rest;
+    const std::size_t entries = entries_beside(variable);
+    for (std::size_t index = 0; index < entries; ++index) {
+      std::size_t left = index;
+      for (const std::int32_t other : step.rest.variables) {
+        way(other) = static_cast<std::uint8_t>(left % count(other));
+        left /= count(other);
       }
-      double costs[2] = {0, 0};
-      for (std::uint8_t taken = 0; taken < 2; ++taken) {
-        way(variable) = taken;
-        for (const std::size_t factor : of.factors) {
-          if (!factors_[factor].costs.empty()) costs[taken] += cost_at(factors_[factor], ways_);
-        }
-      }
-      step.better.push_back(costs[1] < costs[0] ? 1 : 0);
-      rest.costs.push_back(std::min(costs[0], costs[1]));
+      const auto [best, cost] = best_way(variable);
+      step.best.push_back(best);
+      rest.costs.push_back(cost);
     }
     for (const std::size_t factor : of.factors) factors_[factor].costs.clear();  // in `rest` now
     of.left = false;
-    for (const std::int32_t other : step.beside) at(other).beside.erase(variable);
+    for (const std::int32_t other : step.rest.variables) at(other).beside.erase(variable);
     factors_.push_back(std::move(rest));
     add(factors_.size() - 1);
     steps_.push_back(std::move(step));
   }
 
+  // The first of the best ones, and the costs of its factors; the others' ways are set.
+  std::pair<std::uint8_t, double> best_way(std::int32_t variable) {
+    std::pair<std::uint8_t, double> best{0, 0};
+    for (std::uint8_t taken = 0; taken < count(variable); ++taken) {
+      way(variable) = taken;
+      double cost = 0;
+      for (const std::size_t factor : at(variable).factors) {
+        if (!factors_[factor].costs.empty()) cost += cost_at(factors_[factor], ways_);
+      }
+      if (taken == 0 || cost < best.second) best = {taken, cost};
+    }
+    return best;
+  }
+
   std::vector<CostFactor> factors_;
-  const std::size_t width_;
+  const std::size_t entries_max_;
+  const std::vector<std::uint8_t> counts_;
   std::vector<Variable> of_;
   Ways ways_;
   std::vector<Elimination> steps_;
 };
 
-// Changes of one variable, and of two in one factor, until none is better.
-Ways improved(const std::vector<CostFactor>& factors, Ways ways) {
+// All other ways of one variable, and of two in one factor.
+std::vector<Ways> changes_of(const Ways& ways, const std::vector<std::uint8_t>& counts,
+                             std::int32_t a, std::int32_t b) {
+  std::vector<Ways> changes;
+  const auto count = [&](std::int32_t variable) {
+    return counts[static_cast<std::size_t>(variable)];
+  };
+  Ways other = ways;
+  for (std::uint8_t of_a = 0; of_a < count(a); ++of_a) {
+    other[static_cast<std::size_t>(a)] = of_a;
+    for (std::uint8_t of_b = 0; of_b < (a == b ? 1 : count(b)); ++of_b) {
+      if (a != b) other[static_cast<std::size_t>(b)] = of_b;
+      if (other != ways) changes.push_back(other);
+    }
+  }
+  return changes;
+}
+
+// Changes until none is better.
+Ways improved(const std::vector<CostFactor>& factors, const std::vector<std::uint8_t>& counts,
+              Ways ways) {
   std::set<std::pair<std::int32_t, std::int32_t>> moves;
   for (const CostFactor& factor : factors) {
     for (const std::int32_t a : factor.variables) {
@@ -130,14 +198,14 @@ Ways improved(const std::vector<CostFactor>& factors, Ways ways) {
   for (bool changed = true; changed;) {
     changed = false;
     for (const auto& [a, b] : moves) {
-      Ways other = ways;
-      other[static_cast<std::size_t>(a)] ^= 1;
-      if (b != a) other[static_cast<std::size_t>(b)] ^= 1;
-      const double found = cost_of(factors, other);
-      if (found >= cost) continue;
-      cost = found;
-      ways = std::move(other);
-      changed = true;
+      for (Ways& other : changes_of(ways, counts, a, b)) {
+        const double found = cost_of(factors, other);
+        if (found >= cost) continue;
+        cost = found;
+        ways = std::move(other);
+        changed = true;
+        break;
+      }
     }
   }
   return ways;
@@ -153,7 +221,7 @@ double cost_of(const std::vector<CostFactor>& factors, const std::vector<std::ui
 
 CheapestChoice cheapest_choice(std::int32_t variables, const std::vector<CostFactor>& factors,
                                std::int32_t width_max) {
-  TESSERA_CHECK(width_max <= 24, "a table for {} variables", width_max);
+  TESSERA_CHECK(width_max <= 24, "a table of 2^{} entries", width_max);
   CheapestChoice result;
   if (auto ways = Eliminator(variables, factors, width_max).run()) {
     result.ways = std::move(*ways);
@@ -161,8 +229,14 @@ CheapestChoice cheapest_choice(std::int32_t variables, const std::vector<CostFac
     return result;
   }
   result.exact = false;
-  for (const std::uint8_t start : {0, 1}) {
-    Ways ways = improved(factors, Ways(static_cast<std::size_t>(variables), start));
+  const std::vector<std::uint8_t> counts = counts_of(variables, factors);
+  const std::uint8_t most = *std::ranges::max_element(counts);
+  for (std::uint8_t start = 0; start < most; ++start) {
+    Ways ways;
+    for (const std::uint8_t count : counts) {
+      ways.push_back(std::min<std::uint8_t>(start, count - 1));
+    }
+    ways = improved(factors, counts, std::move(ways));
     const double cost = cost_of(factors, ways);
     if (!result.ways.empty() && cost >= result.cost) continue;
     result.ways = std::move(ways);

@@ -12,7 +12,7 @@ std::vector<CostFactor> random_factors(std::int32_t variables, std::uint32_t see
   std::mt19937 random(seed);
   std::vector<CostFactor> factors;
   for (std::int32_t i = 0; i < variables; ++i) {
-    CostFactor factor{{i}, {}};
+    CostFactor factor{{i}, {}, {}};
     for (std::int32_t back = 1; back <= 3 && back <= i; ++back) {
       if (random() % 2 == 0) factor.variables.push_back(i - back);
     }
@@ -43,6 +43,48 @@ TEST(SplitSearch, FindsTheCheapestOfAllChoices) {
     EXPECT_TRUE(found.exact);
     EXPECT_EQ(found.cost, cheapest_of_all(variables, factors)) << seed;
     EXPECT_EQ(found.cost, cost_of(factors, found.ways)) << seed;
+  }
+}
+
+// Chains of variables with one, two, three and four ways.
+TEST(SplitSearch, FindsTheCheapestWhereVariablesHaveOtherNumbersOfWays) {
+  constexpr std::size_t kVariables = 7;
+  for (std::uint32_t seed = 0; seed < 100; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<std::uint8_t> counts;
+    std::vector<CostFactor> factors;
+    std::size_t choices = 1;
+    for (std::size_t i = 0; i < kVariables; ++i) {
+      counts.push_back(static_cast<std::uint8_t>(1 + random() % 4));
+      choices *= counts[i];
+      CostFactor factor{{static_cast<std::int32_t>(i)}, {}, {counts[i]}};
+      std::size_t entries = counts[i];
+      for (std::size_t back = 1; back <= 2 && back <= i; ++back) {
+        factor.variables.push_back(static_cast<std::int32_t>(i - back));
+        factor.counts.push_back(counts[i - back]);
+        entries *= counts[i - back];
+      }
+      for (std::size_t k = 0; k < entries; ++k) {
+        factor.costs.push_back(static_cast<double>(random() % 1000));
+      }
+      factors.push_back(std::move(factor));
+    }
+    double best = -1;
+    for (std::size_t code = 0; code < choices; ++code) {
+      std::vector<std::uint8_t> ways;
+      std::size_t left = code;
+      for (const std::uint8_t count : counts) {
+        ways.push_back(static_cast<std::uint8_t>(left % count));
+        left /= count;
+      }
+      const double cost = cost_of(factors, ways);
+      if (best < 0 || cost < best) best = cost;
+    }
+    const CheapestChoice found = cheapest_choice(kVariables, factors);
+    EXPECT_TRUE(found.exact);
+    EXPECT_EQ(found.cost, best) << seed;
+    const CheapestChoice bounded = cheapest_choice(kVariables, factors, 0);
+    EXPECT_GE(bounded.cost, best) << seed;
   }
 }
 

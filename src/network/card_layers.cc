@@ -75,6 +75,10 @@ Movement movement_of(const Graph& graph, const Node& node, ShareWay way, ShareWa
     if (way != before) return Movement::kForward;
     return has_window(graph, node) ? Movement::kEdges : Movement::kOwnPart;
   }
+  if (way == ShareWay::kGrid) {
+    if (way != before || sums_channels(node)) return Movement::kForward;
+    return has_window(graph, node) ? Movement::kEdges : Movement::kOwnPart;
+  }
   if (way != ShareWay::kChannels) return Movement::kForward;  // copies, transpositions
   if (sums_channels(node)) return Movement::kForwardAndBroadcast;
   return before == ShareWay::kChannels ? Movement::kOwnPart : Movement::kForward;

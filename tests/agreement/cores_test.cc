@@ -2,6 +2,7 @@
 // the split and the speed of each engine; and no order between cores but what dependencies say.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <numeric>
 #include <tuple>
 
@@ -25,7 +26,7 @@ using compile::Split;
 using GraphPointer = std::shared_ptr<const graph::Graph>;
 
 constexpr int kCores[] = {1, 2, 3, 4, 7, 8, 16, 32, 48, 64};
-constexpr Split kSplits[] = {Split::kRows, Split::kChannels};
+constexpr Split kSplits[] = {Split::kRows, Split::kChannels, Split::kGrid};
 
 ChipConfig card_of_64(const std::string& arch) {
   ChipConfig chip = *load_chip_config(arch);
@@ -131,7 +132,7 @@ void check_graph(const GraphPointer& graph, const ChipConfig& plain_chip, std::u
   for (const int cores : kCores) {
     for (const Split split : kSplits) {
       const CardShape& shape =
-          kShapes[(seed * 5 + static_cast<std::uint64_t>(cores) + (split == Split::kRows ? 0 : 3)) %
+          kShapes[(seed * 5 + static_cast<std::uint64_t>(cores) + 3 * static_cast<std::uint64_t>(split)) %
                   std::size(kShapes)];
       const ChipConfig chip = shaped(plain_chip, shape);
       const int cards = std::min(shape.cards, cores);
@@ -194,20 +195,20 @@ TEST(Cores, RowsInSeveralMemoriesGiveTheReferenceBits) {
 }
 
 TEST(Cores, TheChosenSplitsGiveTheReferenceBits) {
-  int of_rows = 0, of_channels = 0;
+  std::array<int, compile::kSplitWays> of_split{};
   for (std::uint64_t seed = 2330; seed < 2336; ++seed) {
     const GraphPointer graph = compile::testing::random_graph(seed);
     const ChipConfig chip = card_of_64("cloud16");
     const std::vector<Tensor> inputs = random_inputs(*graph, seed);
     const auto expected = run_reference(graph, inputs);
     ASSERT_TRUE(expected.ok()) << expected.error().to_string();
-    for (const int cores : {2, 5}) {
+    for (const int cores : {2, 5, 16}) {
       compile::ShareChoice base;
       base.cores = cores;
       const auto choice = compile::choose_splits(graph, chip, {}, base);
       ASSERT_TRUE(choice.ok()) << choice.error().to_string();
       for (const Split split : choice->of_nodes) {
-        ++(split == Split::kRows ? of_rows : of_channels);
+        ++of_split.at(static_cast<std::size_t>(split));
       }
       const auto shared = compile::compile_shares(graph, chip, {}, *choice);
       ASSERT_TRUE(shared.ok()) << shared.error().to_string();
@@ -216,8 +217,7 @@ TEST(Cores, TheChosenSplitsGiveTheReferenceBits) {
       EXPECT_TRUE(run->outputs == *expected) << "graph " << seed << ", " << cores << " cores";
     }
   }
-  EXPECT_GT(of_rows, 0);
-  EXPECT_GT(of_channels, 0);
+  for (const int count : of_split) EXPECT_GT(count, 0);
 }
 
 void encode_again(isa::Program& program) {

@@ -132,7 +132,7 @@ TEST_P(ShareModels, GiveTheBitsOfOneCore) {
   const auto expected = run_with_host(*one_core, chip, random_inputs(**graph, 1));
   ASSERT_TRUE(expected.ok()) << expected.error().to_string();
   for (const int cores : model.cores) {
-    for (const Split split : {Split::kRows, Split::kChannels}) {
+    for (const Split split : {Split::kRows, Split::kChannels, Split::kGrid}) {
       SCOPED_TRACE(testing::Message() << cores << " cores, split " << static_cast<int>(split));
       check_split(*graph, chip,
                   {.cores = cores, .split = split, .of_nodes = {}, .share_loads = false},

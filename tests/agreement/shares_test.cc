@@ -2,6 +2,7 @@
 // dependencies between cores order whatever touches the same bytes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "arch/architecture_file.h"
@@ -25,7 +26,7 @@ using compile::testing::GraphBuilder;
 using GraphPointer = std::shared_ptr<const graph::Graph>;
 
 constexpr int kCores[] = {1, 2, 3, 4, 7, 16, 64};
-constexpr Split kSplits[] = {Split::kRows, Split::kChannels};
+constexpr Split kSplits[] = {Split::kRows, Split::kChannels, Split::kGrid};
 
 // The list's outputs are those of the reference.
 void check_bits(const SharedProgram& shared, const ChipConfig& chip,
@@ -109,11 +110,11 @@ TEST(Shares, MixedSplitsInSmallBuffersGiveTheReferenceBits) {
     ChipConfig chip = *load_chip_config("tessera128");
     chip.state_buffer.bytes_per_partition = 8192;
     std::mt19937_64 random(seed);
-    for (const int cores : {2, 5}) {
+    for (const int cores : {2, 5, 8}) {
       ShareChoice choice{
           .cores = cores, .split = Split::kRows, .of_nodes = {}, .share_loads = false};
       for (std::size_t i = 0; i < graph->nodes.size(); ++i) {
-        choice.of_nodes.push_back(random() % 2 == 0 ? Split::kRows : Split::kChannels);
+        choice.of_nodes.push_back(static_cast<Split>(random() % compile::kSplitWays));
       }
       SCOPED_TRACE(::testing::Message() << "graph " << seed << ", " << cores << " cores");
       const auto shared = compile::compile_shares(graph, chip, {}, choice);
@@ -164,6 +165,42 @@ TEST(Shares, EachDependencyOnAnotherCoreThatIsMissingIsNoticed) {
           });
           EXPECT_NE(find_race(card), "") << "core " << core << " task " << i;
         }
+      }
+    }
+  }
+}
+
+// Bands and ranges where 16 cores cannot share the rows, nor the blocks of channels, evenly; what stays
+// of them has edges along both axes.
+TEST(Shares, GridsGiveTheReferenceBits) {
+  const ChipConfig chip = *load_chip_config("cloud16");
+  for (std::uint64_t seed = 2220; seed < 2224; ++seed) {
+    GraphBuilder builder(seed);
+    auto x = builder.input({1, 24, 17, 9});
+    x = builder.conv(x, {.output_channels = 40, .kernel = 3, .pad = 1});
+    const auto a = builder.conv(x, {.output_channels = 32, .kernel = 1});
+    const auto b = builder.conv(x, {.output_channels = 32, .kernel = 3, .pad = 1});
+    const auto sum = builder.binary(a, b, BinaryFunction::kAdd);
+    const auto both = builder.concat({a, sum}, 1);
+    builder.output(builder.conv(both, {.output_channels = 50, .kernel = 1}));
+    const auto graph = builder.take();
+    const std::vector<Tensor> inputs = random_inputs(*graph, seed);
+    const auto expected = run_reference(graph, inputs);
+    ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+    for (const int cores : {4, 6, 8, 16}) {
+      for (const bool hand_over : {false, true}) {
+        SCOPED_TRACE(::testing::Message() << "graph " << seed << ", " << cores << " cores");
+        ShareChoice choice{
+            .cores = cores, .split = Split::kGrid, .of_nodes = {}, .share_loads = false};
+        choice.hand_over = hand_over;
+        const auto shared = compile::compile_shares(graph, chip, {}, choice);
+        ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+        const auto grids =
+            std::ranges::count(shared->layers, ShareWay::kGrid, &LayerShare::way);
+        EXPECT_GE(grids, cores == 16 ? 3 : 0);
+        EXPECT_EQ(find_race(shared->card), "");
+        check_cores(*shared, chip);
+        check_bits(*shared, chip, inputs, *expected);
       }
     }
   }
