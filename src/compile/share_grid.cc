@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "arch/cost.h"
+#include "arch/dram_config.h"
 #include "base/quantity.h"
 
 namespace tessera::compile {
@@ -13,6 +14,10 @@ using graph::Node;
 using graph::NodeKind;
 
 constexpr double kWorthIt = 0.97;  // of the cycles of a cut along one axis
+// What a layer in a grid takes longer: results of two kinds of neighbours come late, and of what it reads
+// a part that a cut along one axis would find in its own core.
+constexpr double kExchangeCycles = 500;
+constexpr double kReadAgain = 0.5;
 
 // The product of a node with constant weights; columns are the share's.
 ProductWork product_of(const graph::Graph& graph, const Node& node, const ChipConfig& chip) {
@@ -52,15 +57,21 @@ struct Part {
 class GridSearch {
  public:
   GridSearch(const graph::Graph& graph, const ChipConfig& chip, const PlannedLayer& layer,
-             int cores)
+             const ShareChoice& choice)
       : chip_(chip),
         layer_(layer),
-        cores_(cores),
+        cores_(choice.cores),
         extent_(band_extent(layer)),
         by_rows_(layer.output.rows() > 1 && extent_ == layer.output.rows()),
         block_(layer.kind == LayerKind::kNeural ? chip.neural.columns : chip.planar.lanes) {
+    const Node& node = graph.nodes[static_cast<std::size_t>(layer.node)];
+    output_element_ = format_bytes(graph.tensor(node.outputs[0]).format);
+    const std::int64_t element = format_bytes(graph.tensor(node.inputs[0]).format);
+    const auto bytes = static_cast<double>(layer.inputs[0].dense_elements() * element);
+    const double rate = dram_sustained_bytes_per_cycle(chip) * memories(choice);
+    charge_ = kExchangeCycles + kReadAgain * bytes / rate;
     if (layer.kind != LayerKind::kNeural) return;
-    product_ = product_of(graph, graph.nodes[static_cast<std::size_t>(layer.node)], chip);
+    product_ = product_of(graph, node, chip);
     if (product_.groups > 1 && !product_.channel_wise) block_ = 1;  // whole groups
   }
 
@@ -69,7 +80,7 @@ class GridSearch {
     Cycles least = 0;
     for (int ranges = 2; ranges <= cores_ / 2; ++ranges) {
       const ShareGrid grid = grid_of(ranges);
-      if (grid.ranges != ranges || grid.bands < 2) continue;
+      if (grid.ranges != ranges || grid.bands < 2 || short_runs(grid)) continue;
       const Cycles found = cycles(largest(grid));
       if (best.both() && found >= least) continue;
       best = grid;
@@ -77,17 +88,26 @@ class GridSearch {
     }
     if (!best.both()) return best;
     const ShareGrid same = taken(before);
-    if (same.both() && !worth(least, cycles(largest(same)))) best = same;
+    if (same.both() && !worth(static_cast<double>(least), cycles(largest(same)))) best = same;
     const std::int64_t bands = std::min<std::int64_t>(cores_, extent_);
     const std::int64_t ranges = std::min<std::int64_t>(cores_, channels());
     const Cycles alone = std::min(cycles({ceil_div(extent_, bands), channels()}),
                                   cycles({extent_, ceil_div(channels(), ranges)}));
-    return worth(cycles(largest(best)), alone) ? best : ShareGrid{};
+    return worth(static_cast<double>(cycles(largest(best))) + charge_, alone) ? best : ShareGrid{};
   }
 
  private:
-  static bool worth(Cycles found, Cycles alone) {
-    return static_cast<double>(found) <= kWorthIt * static_cast<double>(alone);
+  static bool worth(double found, Cycles alone) {
+    return found <= kWorthIt * static_cast<double>(alone);
+  }
+  static int memories(const ShareChoice& choice) {
+    const std::vector<std::uint8_t>& memory = choice.memory_of_core;
+    return memory.empty() ? 1 : 1 + *std::ranges::max_element(memory);
+  }
+  // Columns that are a run in DRAM of less than two bursts, most of which others would write too.
+  bool short_runs(const ShareGrid& grid) const {
+    const std::int64_t bytes = ceil_div(extent_, grid.bands) * output_element_;
+    return !by_rows_ && bytes < 2 * dram_burst_bytes(chip_);
   }
   std::int64_t channels() const { return layer_.output.channels(); }
   std::int64_t blocks() const {
@@ -108,7 +128,8 @@ class GridSearch {
   ShareGrid taken(const ShareGrid& before) const {
     const bool sums = layer_.kind == LayerKind::kNeural && !product_.channel_wise;
     if (sums || !before.both() || before.ranges > blocks() || before.bands > extent_) return {};
-    return {before.bands, before.ranges, block_};
+    const ShareGrid grid{before.bands, before.ranges, block_};
+    return short_runs(grid) ? ShareGrid{} : grid;
   }
 
   Part largest(const ShareGrid& grid) const {
@@ -144,6 +165,8 @@ class GridSearch {
   const std::int64_t extent_;
   const bool by_rows_;
   std::int64_t block_;
+  std::int64_t output_element_ = 1;  // in bytes
+  double charge_ = 0;                // cycles
   ProductWork product_;
 };
 
@@ -152,7 +175,7 @@ class GridSearch {
 ShareGrid find_grid(const graph::Graph& graph, const ChipConfig& chip, const PlannedLayer& layer,
                     const ShareChoice& choice, const ShareGrid& before) {
   if (choice.cores < kGridCoresMin || !may_have_grid(layer, choice)) return {};
-  return GridSearch(graph, chip, layer, choice.cores).find(before);
+  return GridSearch(graph, chip, layer, choice).find(before);
 }
 
 }  // namespace tessera::compile

@@ -13,9 +13,10 @@
 namespace tessera::compile {
 
 // The grid whose largest share takes the fewest cycles of the array, or of the lanes, for a layer that
-// has no kernel slices yet. One band and one range where a cut along one axis takes no longer, or as long
-// but for a few hundredths, which reading more would cost. A layer that does not sum over channels takes
-// `before`, the grid of what it reads, where that costs no more than these hundredths: its results stay.
+// has no kernel slices yet. One band and one range where a cut along one axis takes no longer, with what
+// a grid costs beside its cycles: results of more cores to wait for, and half of its input to read again.
+// A band of columns is at least two bursts of DRAM. A layer that does not sum over channels takes
+// `before`, the grid of what it reads, where that costs no more than a few hundredths: its results stay.
 ShareGrid find_grid(const graph::Graph& graph, const ChipConfig& chip, const PlannedLayer& layer,
                     const ShareChoice& choice, const ShareGrid& before);
 

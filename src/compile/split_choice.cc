@@ -7,6 +7,17 @@
 #include "base/check.h"
 
 namespace tessera::compile {
+namespace {
+
+std::vector<Split> cheapest_splits(const SplitModel& model, std::int32_t nodes, bool grids) {
+  std::vector<Split> splits;
+  for (const std::uint8_t way : cheapest_choice(nodes, model.factors(grids)).ways) {
+    splits.push_back(static_cast<Split>(way));
+  }
+  return splits;
+}
+
+}  // namespace
 
 Result<SplitModel> split_model(const graph::Graph& graph, const ChipConfig& chip,
                                const CompileOptions& options, const ShareChoice& base, int cards) {
@@ -40,15 +51,20 @@ Result<ChosenSplits> choose_and_estimate(const graph::Graph& graph, const ChipCo
                                          int cards) {
   TESSERA_TRY(const SplitModel model, split_model(graph, chip, options, base, cards));
   const auto nodes = static_cast<std::int32_t>(graph.nodes.size());
-  const CheapestChoice cheapest = cheapest_choice(nodes, model.factors());
-  ChosenSplits chosen{base, 0, 0};
-  chosen.choice.split = Split::kRows;
-  chosen.choice.of_nodes.clear();
-  for (const std::uint8_t way : cheapest.ways) {
-    chosen.choice.of_nodes.push_back(static_cast<Split>(way));
+  std::vector<Split> of_nodes = cheapest_splits(model, nodes, /*grids=*/false);
+  double cycles = model.estimate(of_nodes);
+  if (base.cores >= kGridCoresMin) {
+    std::vector<Split> with_grids = cheapest_splits(model, nodes, /*grids=*/true);
+    const double found = model.estimate(with_grids);
+    if (found <= kGridsWorthIt * cycles) {
+      of_nodes = std::move(with_grids);
+      cycles = found;
+    }
   }
-  chosen.cycles = model.estimate(chosen.choice.of_nodes);
-  for (const LayerCost& cost : model.costs(chosen.choice.of_nodes)) chosen.waiting += cost.exchange;
+  ChosenSplits chosen{base, cycles, 0};
+  for (const LayerCost& cost : model.costs(of_nodes)) chosen.waiting += cost.exchange;
+  chosen.choice.split = Split::kRows;
+  chosen.choice.of_nodes = std::move(of_nodes);
   return chosen;
 }
 

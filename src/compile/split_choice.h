@@ -1,5 +1,7 @@
 // Which way each layer is cut: the choice with the least time of all layers together, by the model of
-// compile/split_model.h, in which what a layer costs depends on how those that it reads are cut.
+// compile/split_model.h, in which what a layer costs depends on how those that it reads are cut. Grids
+// are used where the network takes kGridsWorthIt of the time of the best choice without them, or less:
+// closer than that the model does not know which of the two is faster.
 #pragma once
 
 #include <memory>
@@ -14,6 +16,8 @@
 #include "graph/graph.h"
 
 namespace tessera::compile {
+
+inline constexpr double kGridsWorthIt = 0.99;
 
 // For 1 to kCoresMax cores; errors as of compile_shares(). `base` has all but the splits; its cores are
 // of `cards` cards.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "arch/architecture_file.h"
@@ -21,7 +22,11 @@ ShareChoice on_cores(const ChipConfig& chip, int cores) {
   return base;
 }
 
-std::uint32_t ways_on(int cores) { return cores < kGridCoresMin ? 2 : kSplitWays; }
+// Ways that layers may have beside the chosen ones: grids where there are any.
+std::uint32_t ways_beside(const ShareChoice& choice) {
+  const bool grids = std::ranges::count(choice.of_nodes, Split::kGrid) > 0;
+  return grids ? kSplitWays : kSplitWays - 1;
+}
 
 double cycles_of(const SplitModel& model, const std::vector<Split>& splits) {
   double cycles = 0;
@@ -43,13 +48,14 @@ TEST(SplitChoice, IsTheBestOfAllOnSmallNetworks) {
       const auto choice = choose_splits(graph, chip, {}, base);
       ASSERT_TRUE(choice.ok()) << choice.error().to_string();
       const double chosen = cycles_of(*model, choice->of_nodes);
+      const std::uint32_t ways = ways_beside(*choice);
       std::uint32_t choices = 1;
-      for (std::uint32_t node = 0; node < nodes; ++node) choices *= ways_on(cores);
+      for (std::uint32_t node = 0; node < nodes; ++node) choices *= ways;
       for (std::uint32_t code = 0; code < choices; ++code) {
         std::vector<Split> splits;
         std::uint32_t left = code;
-        for (std::uint32_t node = 0; node < nodes; ++node, left /= ways_on(cores)) {
-          splits.push_back(static_cast<Split>(left % ways_on(cores)));
+        for (std::uint32_t node = 0; node < nodes; ++node, left /= ways) {
+          splits.push_back(static_cast<Split>(left % ways));
         }
         ASSERT_LE(chosen, cycles_of(*model, splits) * (1 + 1e-12)) << seed << " " << code;
       }
@@ -73,11 +79,37 @@ TEST(SplitChoice, NoChoiceAtRandomIsBetter) {
     for (int i = 0; i < 1000; ++i) {
       std::vector<Split> splits;
       for (std::size_t node = 0; node < graph->nodes.size(); ++node) {
-        splits.push_back(static_cast<Split>(random() % kSplitWays));
+        splits.push_back(static_cast<Split>(random() % ways_beside(*choice)));
       }
       ASSERT_LE(chosen, cycles_of(*model, splits) * (1 + 1e-12)) << seed;
     }
   }
+}
+
+TEST(SplitChoice, HasGridsWhereTheNetworkIsFasterByAHundredth) {
+  const ChipConfig chip = *load_chip_config("cloud16");
+  int with_grids = 0;
+  for (std::uint64_t seed = 5200; seed < 5230; ++seed) {
+    const GraphPointer graph = testing::random_graph(seed);
+    const ShareChoice base = on_cores(chip, 16);
+    const auto model = split_model(*graph, chip, {}, base);
+    ASSERT_TRUE(model.ok()) << model.error().to_string();
+    const auto chosen = choose_and_estimate(*graph, chip, {}, base);
+    ASSERT_TRUE(chosen.ok()) << chosen.error().to_string();
+    EXPECT_EQ(chosen->cycles, model->estimate(chosen->choice.of_nodes)) << seed;
+    const auto nodes = static_cast<std::int32_t>(graph->nodes.size());
+    std::vector<Split> without;
+    for (const std::uint8_t way : cheapest_choice(nodes, model->factors(/*grids=*/false)).ways) {
+      without.push_back(static_cast<Split>(way));
+    }
+    if (ways_beside(chosen->choice) == kSplitWays) {
+      EXPECT_LE(chosen->cycles, kGridsWorthIt * model->estimate(without)) << seed;
+      ++with_grids;
+    } else {
+      EXPECT_EQ(chosen->choice.of_nodes, without) << seed;
+    }
+  }
+  EXPECT_GE(with_grids, 1);
 }
 
 }  // namespace

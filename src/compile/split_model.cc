@@ -14,7 +14,8 @@
 namespace tessera::compile {
 namespace {
 
-using Regions = std::vector<PlaneRegion>;  // of each core
+using Regions = std::vector<PlaneRegion>;     // of each core
+using WayCounts = std::vector<std::uint8_t>;  // of each node: its ways
 // What a layer reads or writes of a storage when it is cut one way; none where these are no regions.
 using Share = std::optional<Regions>;
 constexpr std::size_t kCostsMax = 512;  // of a factor; more are taken in pairs
@@ -61,16 +62,20 @@ class SplitModel::Implementation {
     find_operands();
   }
 
-  std::vector<CostFactor> factors() const {
+  std::vector<CostFactor> factors(bool grids) const {
+    WayCounts counts = counts_;
+    for (std::uint8_t& count : counts) {
+      if (!grids) count = std::min(count, static_cast<std::uint8_t>(Split::kGrid));
+    }
     std::vector<CostFactor> factors;
     for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
       const std::vector<graph::NodeIndex> scope = scope_of(layer);
       if (scope.empty()) continue;
-      if (choices_of(scope) <= kCostsMax) {
-        factors.push_back(
-            tabulate(scope, [&](const auto& way_of) { return cost(layer, way_of).cycles; }));
+      if (choices_of(scope, counts) <= kCostsMax) {
+        factors.push_back(tabulate(scope, counts,
+                                   [&](const auto& way_of) { return cost(layer, way_of).cycles; }));
       } else {
-        add_pairs(layer, factors);
+        add_pairs(layer, counts, factors);
       }
     }
     return factors;
@@ -200,13 +205,11 @@ class SplitModel::Implementation {
       counts_[static_cast<std::size_t>(node)] = kGrid + 1;
     }
   }
-  std::uint8_t count_of(graph::NodeIndex node) const {
-    return counts_[static_cast<std::size_t>(node)];
-  }
-  std::size_t choices_of(const std::vector<graph::NodeIndex>& scope) const {
+  static std::size_t choices_of(const std::vector<graph::NodeIndex>& scope,
+                                const WayCounts& counts) {
     std::size_t choices = 1;
     for (const graph::NodeIndex node : scope) {
-      choices *= count_of(node);
+      choices *= counts[static_cast<std::size_t>(node)];
       if (choices > kCostsMax) break;
     }
     return choices;
@@ -307,10 +310,13 @@ class SplitModel::Implementation {
   }
 
   template <typename Cost>
-  CostFactor tabulate(const std::vector<graph::NodeIndex>& scope, Cost&& cost) const {
+  static CostFactor tabulate(const std::vector<graph::NodeIndex>& scope, const WayCounts& counts,
+                             Cost&& cost) {
     CostFactor factor{{scope.begin(), scope.end()}, {}, {}};
-    for (const graph::NodeIndex node : scope) factor.counts.push_back(count_of(node));
-    for (std::size_t index = 0; index < choices_of(scope); ++index) {
+    for (const graph::NodeIndex node : scope) {
+      factor.counts.push_back(counts[static_cast<std::size_t>(node)]);
+    }
+    for (std::size_t index = 0; index < choices_of(scope, counts); ++index) {
       std::vector<std::size_t> ways;
       std::size_t left = index;
       for (const std::uint8_t count : factor.counts) {
@@ -327,17 +333,19 @@ class SplitModel::Implementation {
   }
 
   // A layer that reads what very many made: its own time, and what each of them moves by itself.
-  void add_pairs(LayerIndex layer, std::vector<CostFactor>& factors) const {
+  void add_pairs(LayerIndex layer, const WayCounts& counts,
+                 std::vector<CostFactor>& factors) const {
     const graph::NodeIndex own = layers()[layer].node;
     std::vector<graph::NodeIndex> scope;
     if (own >= 0) scope.push_back(own);
-    factors.push_back(tabulate(
-        scope, [&](const auto& way_of) { return alone(layer, own < 0 ? 0 : way_of(own)).cycles; }));
+    factors.push_back(tabulate(scope, counts, [&](const auto& way_of) {
+      return alone(layer, own < 0 ? 0 : way_of(own)).cycles;
+    }));
     for (const Operand& operand : operands_[layer]) {
       for (const Writer& writer : operand.writers) {
         std::vector<graph::NodeIndex> pair = scope;
         if (writer.node >= 0 && writer.node != own) pair.push_back(writer.node);
-        factors.push_back(tabulate(pair, [&](const auto& way_of) {
+        factors.push_back(tabulate(pair, counts, [&](const auto& way_of) {
           Operand part = operand;
           part.writers = {writer};
           part.bytes /= static_cast<double>(operand.writers.size());
@@ -501,19 +509,20 @@ class SplitModel::Implementation {
   const std::vector<ShareDraft> drafts_;  // of the ways that there are, kSplitWays at most
   const std::size_t cores_;
   std::size_t memories_ = 1;
-  std::vector<std::uint8_t> counts_;  // of each node: its ways
+  WayCounts counts_;
   std::array<Table<LayerIndex, Side>, kSplitWays> sides_;
   Table<LayerIndex, std::vector<Operand>> operands_;
 };
 
 SplitModel::SplitModel(const graph::Graph& graph, const ShareSetting& setting, int cards,
                        std::vector<ShareDraft> drafts)
-    : implementation_(
-          std::make_unique<Implementation>(graph, setting, cards, std::move(drafts))) {}
+    : implementation_(std::make_unique<Implementation>(graph, setting, cards, std::move(drafts))) {}
 SplitModel::~SplitModel() = default;
 SplitModel::SplitModel(SplitModel&&) noexcept = default;
 
-std::vector<CostFactor> SplitModel::factors() const { return implementation_->factors(); }
+std::vector<CostFactor> SplitModel::factors(bool grids) const {
+  return implementation_->factors(grids);
+}
 std::vector<LayerCost> SplitModel::costs(const std::vector<Split>& of_nodes) const {
   return implementation_->costs(of_nodes);
 }

@@ -42,8 +42,9 @@ class SplitModel {
   ~SplitModel();
   SplitModel(SplitModel&&) noexcept;
 
-  // Variables are the graph's nodes, ways the values of Split; kGrid where a node's layer has a grid.
-  std::vector<CostFactor> factors() const;
+  // Variables are the graph's nodes, ways the values of Split; kGrid where a node's layer has a grid and
+  // `grids` allows it.
+  std::vector<CostFactor> factors(bool grids = true) const;
   // Of each layer when the nodes are cut so.
   std::vector<LayerCost> costs(const std::vector<Split>& of_nodes) const;
   // Cycles of the network then: each layer begins when its engines are free and the first rows of what it
