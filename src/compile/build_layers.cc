@@ -10,6 +10,9 @@
 #include "compile/channel_wise.h"
 #include "compile/kernel_slices.h"
 #include "compile/share_grid.h"
+#include "compile/sum_parts.h"
+#include "compile/surface_conventions.h"
+#include "isa/psum.h"
 
 namespace tessera::compile {
 namespace {
@@ -192,6 +195,34 @@ bool normalises_channels(const Node& node) {
              : node.as<graph::MatMulAttributes>().post.local_response.enabled();
 }
 
+// Channels of a part of a dynamic product's sum where the state buffer does not hold the stationary
+// operand of an image beside a row of results and of what is multiplied with it; else 0.
+std::int64_t stationary_part(const PlannedLayer& layer, const StoragePlan& storages,
+                             std::int64_t shares, std::int64_t unit, const ChipConfig& chip) {
+  const auto bytes = [&](const StorageView& view) {
+    const Format format = storages.storages[view.storage].format;
+    return round_up(view_bytes(view, format, chip.state_buffer.partitions), kAlignmentBytes);
+  };
+  const auto row = [](const StorageView& view) {
+    return view.part(kImages, 0, 1).part(kRows, 0, 1);
+  };
+  const std::int64_t outputs = ceil_div(layer.output.channels(), shares);
+  const StorageView stationary =
+      layer.inputs[1].part(kImages, 0, 1).part(kColumns, 0, outputs);
+  const std::int64_t room = chip.state_buffer.bytes_per_partition - bytes(row(layer.inputs[0])) -
+                            bytes(row(layer.output).part(kChannels, 0, outputs));
+  if (bytes(stationary) <= room || unit == 0) return 0;
+  const std::int64_t sums = psum_entries_of_pixel(outputs, chip) * layer.output.columns();
+  if (sums > isa::psum_entries(chip)) return 0;
+  const std::int64_t channels = stationary.channels();
+  for (const std::int64_t at_once : {2, 1}) {  // the next part beside this one, if there is room
+    for (std::int64_t part = (channels - 1) / unit * unit; part > 0; part -= unit) {
+      if (at_once * bytes(stationary.part(kChannels, 0, part)) <= room) return part;
+    }
+  }
+  return 0;
+}
+
 // All but its kernel slices.
 Status set_neural(const graph::Graph& graph, const Node& node, PlannedLayer& layer) {
   layer.kind = LayerKind::kNeural;
@@ -207,6 +238,20 @@ Status set_neural(const graph::Graph& graph, const Node& node, PlannedLayer& lay
                fmt::format("layer '{}': a constant stationary operand of {} matrices; split the "
                            "product into one a matrix",
                            layer.name, element_count(stationary.dims) / matrix)};
+}
+
+// Channels of a part of the layer's sum for so many shares of the output channels; or 0.
+std::int64_t channels_of_part(const graph::Graph& graph, const ChipConfig& chip,
+                              const StoragePlan& storages, const PlannedLayer& layer,
+                              const KernelCut& how) {
+  if (!layer.dynamic) return 0;  // cut_kernel() cuts constant ones
+  const Node& node = graph.nodes[static_cast<std::size_t>(layer.node)];
+  ProductConfig product;
+  product.matrix = node.as<graph::MatMulAttributes>().matrix;
+  product.image.format = graph.tensor(node.inputs[how.swapped ? 0 : 1]).format;
+  const Format moving = graph.tensor(node.inputs[how.swapped ? 1 : 0]).format;
+  const std::int64_t unit = part_channels(product, moving, chip);
+  return stationary_part(layer, storages, how.shares, unit, chip);
 }
 
 // How the layer's kernel is cut for its shares.
@@ -277,6 +322,7 @@ Result<PlannedLayer> build_layer(const graph::Graph& graph, const ChipConfig& ch
     KernelCut how = kernel_cut(layer, shares);
     how.swapped = plan.swapped;
     how.compress = kernels.compress;
+    how.part_channels = channels_of_part(graph, chip, storages, layer, how);
     TESSERA_RETURN_IF_ERROR(set_slices(graph, chip, kernels, how, layer));
   } else {
     TESSERA_RETURN_IF_ERROR(set_planar(graph, node, chip, layer));

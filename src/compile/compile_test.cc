@@ -190,6 +190,8 @@ TEST(Compile, PartsOfABlockAreEqualOnesOrHalvesThatFold) {
     GraphBuilder builder(1);
     const auto x = builder.input({pixels, 1024});
     builder.output(builder.matmul(x, builder.constant({1024, 1024})));
+    // One exponent for the whole sum: it does not come in parts.
+    builder.graph().nodes.back().as<graph::MatMulAttributes>().matrix.native_dimension = 1024;
     const Program program = build(builder.take(), chip);
     const TaskDescriptor* first = tasks_on(program, EngineKind::kNeural).front();
     return std::get<isa::NeuralTask>(first->config).product.image.output_channels;
@@ -199,6 +201,58 @@ TEST(Compile, PartsOfABlockAreEqualOnesOrHalvesThatFold) {
   // channels, 3 beside 41: 32 x 256 cycles in place of 25 x 342.
   EXPECT_EQ(channels_of_slice(1), 41);
   EXPECT_EQ(channels_of_slice(1024), 32);
+}
+
+// 16 bytes an output channel, 328 for a slice that leaves room for three others: one native vector of
+// 128 output channels takes 256. Eight parts for each of eight blocks.
+TEST(Compile, SumsThatLeaveColumnsFreeComeInPartsOfWholeNativeVectors) {
+  ChipConfig chip;
+  chip.neural.kernel_bytes_per_partition = 1312;
+  chip.dram.device = DramKind::kFlat;  // as fast as the array wants it
+  chip.dram.flat_megabytes_per_second = 1'000'000;
+  GraphBuilder builder(1);
+  const auto x = builder.input({1, 1024});
+  builder.output(builder.matmul(x, builder.constant({1024, 1024})));
+  const Program program = build(builder.take(), chip);
+  const auto products = tasks_on(program, EngineKind::kNeural);
+  ASSERT_EQ(products.size(), 64u);
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    const auto& task = std::get<isa::NeuralTask>(products[i]->config);
+    EXPECT_EQ(task.product.image.channels, 128);
+    EXPECT_EQ(task.product.image.output_channels, 128);
+    EXPECT_EQ(task.moving_channel_first, i % 8 * 128);
+    EXPECT_EQ(task.psum.continues, i % 8 > 0);
+    EXPECT_EQ(task.psum.keeps, i % 8 < 7);
+    EXPECT_EQ(task.psum.first, i / 8);  // sums behind each other lie apart
+  }
+  // The moving operand is loaded once, and no network may come between parts.
+  EXPECT_EQ(tasks_on(program, EngineKind::kLoad).size(), 1u);
+  bool kept = false;
+  for (const TaskDescriptor& task : program.tasks) {
+    if (const auto* product = std::get_if<isa::NeuralTask>(&task.config)) {
+      kept = product->psum.keeps;
+    }
+    EXPECT_EQ(task.switch_allowed, !kept);
+  }
+}
+
+// Of 1,024 pixels as many are made at a time as PSUM has entries: parts come again for the next ones.
+TEST(Compile, PiecesOfSumsInPartsFitPsum) {
+  ChipConfig chip;
+  chip.neural.kernel_bytes_per_partition = 1312;
+  chip.neural.psum_banks = 1;
+  chip.dram.device = DramKind::kFlat;
+  chip.dram.flat_megabytes_per_second = 1'000'000;
+  GraphBuilder builder(1);
+  const auto x = builder.input({1024, 1024});
+  builder.output(builder.matmul(x, builder.constant({1024, 128})));
+  const Program program = build(builder.take(), chip);
+  const auto products = tasks_on(program, EngineKind::kNeural);
+  EXPECT_EQ(products.size(), 16u);  // two pieces of 512 pixels, eight parts
+  for (const TaskDescriptor* task : products) {
+    const auto& product = std::get<isa::NeuralTask>(task->config);
+    EXPECT_EQ(task->bands.rows * product.output.columns, 512u);
+  }
 }
 
 TEST(Compile, SliceOfAKernelHasABlockForEachArray) {

@@ -7,6 +7,7 @@
 #include "compile/kernel_memory.h"
 #include "compile/pieces.h"
 #include "compile/residency.h"
+#include "isa/psum.h"
 #include "isa/work.h"
 
 namespace tessera::compile {
@@ -130,6 +131,10 @@ class Emitter {
     task.bands = bands;
     task.config = std::move(config);
     task.layer = static_cast<std::uint32_t>(piece.layer);
+    if (const auto* product = std::get_if<NeuralTask>(&task.config)) {
+      sums_kept_ = product->psum.keeps;
+    }
+    task.switch_allowed = !sums_kept_;  // another network would write over sums in PSUM
     result_.tasks.push_back(std::move(task));
     result_.pieces.push_back(hint_of(piece));
     return result_.tasks.back();
@@ -315,8 +320,30 @@ class Emitter {
       add(piece, EngineKind::kPlanar, bands_of(piece.output.view), std::move(task));
       return;
     }
+    task.psum = {.keeps = slice.keeps, .continues = slice.continues};
+    if (slice.keeps) name_extents(slice, task.output);
     const Bands bands = bands_of(piece.output.view, task);
-    add(piece, EngineKind::kNeural, bands, std::move(task));
+    TaskDescriptor& added = add(piece, EngineKind::kNeural, bands, std::move(task));
+    if (slice.keeps || slice.continues) place_sums(added);
+  }
+
+  // A part that keeps its sums writes nothing, whatever its output's format would be.
+  static void name_extents(const KernelSlice& slice, BufferSurface& output) {
+    output.format = slice.product.output_format;
+    output.offset = output.block_pitch = output.row_pitch = output.column_pitch = 0;
+  }
+
+  // Sums behind each other take turns where PSUM holds two of them, so that one is made while results
+  // of the one before leave.
+  void place_sums(TaskDescriptor& task) {
+    auto& product = std::get<NeuralTask>(task.config);
+    if (!product.psum.continues) {
+      const std::int64_t entries = isa::psum_layout(task, inputs_.chip).last();
+      const bool room = sums_last_ + entries <= isa::psum_entries(inputs_.chip);
+      sums_first_ = room ? sums_last_ : 0;
+      sums_last_ = sums_first_ + entries;
+    }
+    product.psum.first = static_cast<std::uint32_t>(sums_first_);
   }
 
   void emit_transposition(const Piece& piece, const PlannedLayer& layer) {
@@ -375,6 +402,9 @@ class Emitter {
   const Addresses& addresses_;
   const DramOrders& orders_;
   KernelMemory kernel_memory_;
+  // Of the last product in parts: its entries of PSUM, and whether they wait for another part.
+  std::int64_t sums_first_ = 0, sums_last_ = 0;
+  bool sums_kept_ = false;
   EmittedTasks result_;
 };
 

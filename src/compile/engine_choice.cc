@@ -18,6 +18,10 @@ Sharing explicit_sharing(StepSharing sharing) {
 void choose_neural(const ChipConfig& chip, TaskDescriptor& task) {
   const auto& neural = std::get<NeuralTask>(task.config);
   if (chip.neural.count == 1 || neural.transpose) return;
+  if (neural.psum.in_parts()) {  // each engine keeps the sums of its own channel blocks
+    task.header.sharing = Sharing::kBroadcast;
+    return;
+  }
   const std::int64_t rows = std::min(task.bands.rows, task.bands.rows_per_step);
   task.header.sharing =
       explicit_sharing(neural_sharing(chip.neural, product_work(neural, chip), rows));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <span>
 
 #include "arith/kernels/weights/kernel_image.h"
@@ -12,6 +13,8 @@
 #include "base/quantity.h"
 #include "compile/even_ranges.h"
 #include "compile/kernel_compression.h"
+#include "compile/sum_parts.h"
+#include "isa/psum.h"
 
 namespace tessera::compile {
 namespace {
@@ -32,6 +35,7 @@ struct Whole {
   std::vector<float> multipliers;
   std::vector<std::int32_t> zero_points;
   bool dynamic = false;
+  Format moving = Format::kF16;  // of the moving operand
 
   std::int64_t output_channels() const {
     return product.image.groups * product.image.output_channels;
@@ -142,11 +146,13 @@ Whole whole_matmul(const graph::Graph& graph, const Node& node) {
 }
 
 // Groups [group_first, + groups) and, where that is one group, its output channels
-// [output_first, + outputs); output channels a tile.
+// [output_first, + outputs); output channels a tile. Of one group, too, a part of the sum: the input
+// channels [channel_first, + channels); all of them where `channels` is 0.
 struct Cut {
   std::int64_t group_first = 0, groups = 1;
   std::int64_t output_first = 0, outputs = 0;
   std::int64_t columns = 1;
+  std::int64_t channel_first = 0, channels = 0;
 };
 
 // Rows of a composite image: every partition holds the parts concatenated.
@@ -194,6 +200,40 @@ std::vector<std::byte> vector_part(const T* values, std::int64_t count, std::int
   return make_vector_image(rows, outputs, element, bytes + first * element);
 }
 
+// Makes the slice a part of the sum: the first has the bias, the last what is done with whole sums.
+void take_part(const Cut& cut, KernelSlice& slice) {
+  ProductConfig& product = slice.product;
+  KernelImageShape& shape = product.image;
+  if (cut.channels == 0 || cut.channels == shape.channels) return;
+  slice.continues = cut.channel_first > 0;
+  slice.keeps = cut.channel_first + cut.channels < shape.channels;
+  slice.moving_channel_first += cut.channel_first;
+  shape.channels = cut.channels;
+  if (slice.continues) product.has_bias = false;
+  if (!slice.keeps) return;
+  product.activation = {};
+  if (product.requantise) product.output_format = Format::kI32;  // of which nothing is written
+  product.requantise = false;
+  product.output_zero_point = 0;
+  product.clamp_low = INT32_MIN;
+  product.clamp_high = INT32_MAX;
+}
+
+// The weights of a slice, output channels first.
+std::vector<std::byte> weights_of(const Whole& whole, const KernelSlice& slice,
+                                  std::int64_t channel_first) {
+  const KernelImageShape &all = whole.product.image, &part = slice.product.image;
+  const std::int64_t channel = all.taps * format_bytes(all.format);
+  const std::int64_t run = part.channels * channel;
+  std::vector<std::byte> weights(static_cast<std::size_t>(slice.output_channels * run));
+  for (std::int64_t o = 0; o < slice.output_channels; ++o) {
+    const std::int64_t from = (slice.output_channel_first + o) * all.channels + channel_first;
+    std::memcpy(weights.data() + o * run, whole.oihw.data() + from * channel,
+                static_cast<std::size_t>(run));
+  }
+  return weights;
+}
+
 KernelSlice make_slice(const Whole& whole, const Cut& cut, std::vector<std::byte>& image) {
   KernelSlice slice;
   slice.product = whole.product;
@@ -205,18 +245,21 @@ KernelSlice make_slice(const Whole& whole, const Cut& cut, std::vector<std::byte
   shape.columns = cut.columns;
   slice.output_channel_first = first;
   slice.output_channels = cut.groups * cut.outputs;
+  take_part(cut, slice);
   CompositeImage composite(shape.rows);
-  if (!whole.dynamic) {
+  if (!whole.dynamic && shape.channels == whole.product.image.channels) {
     const std::int64_t kernel = shape.channels * shape.taps * format_bytes(shape.format);
     composite.add(make_kernel_image(shape, whole.oihw.data() + first * kernel));
+  } else if (!whole.dynamic) {
+    composite.add(make_kernel_image(shape, weights_of(whole, slice, cut.channel_first).data()));
   }
-  if (whole.bias != nullptr) {
+  if (slice.product.has_bias) {
     const std::int64_t element = format_bytes(whole.bias->format);
     slice.bias_offset =
         composite.add(vector_part(whole.bias->bytes.data(), element_count(whole.bias->dims),
                                   element, shape.rows, first, slice.output_channels));
   }
-  if (!whole.multipliers.empty()) {
+  if (!whole.multipliers.empty() && !slice.keeps) {
     const auto count = static_cast<std::int64_t>(whole.multipliers.size());
     slice.multiplier_count = count == 1 ? 1 : slice.output_channels;
     slice.multiplier_offset = composite.add(
@@ -316,10 +359,22 @@ std::vector<Cut> even_cuts(const Whole& whole, std::int64_t room, std::int64_t p
   return cuts;
 }
 
-// Moving columns of an image where each is one pixel.
-std::int64_t pixels_of(const graph::Graph& graph, const Node& node) {
-  const std::vector<std::int64_t>& dims = graph.tensor(node.outputs[0]).dims;
-  return node.kind() == NodeKind::kConv ? dims[2] * dims[3] : dims[dims.size() - 2];
+ProductExtents extents_of(const graph::Graph& graph, const Node& node, const ChipConfig& chip) {
+  ProductExtents extents;
+  std::int64_t elements_bytes = 0;
+  for (const graph::TensorId id : {node.inputs[0], node.outputs[0]}) {
+    const graph::TensorInfo& info = graph.tensor(id);
+    elements_bytes += element_count(info.dims) * format_bytes(info.format);
+  }
+  const Shape& dims = graph.tensor(node.outputs[0]).dims;
+  if (node.kind() == NodeKind::kConv) {
+    extents = {.images = dims[0], .rows = dims[2], .columns = dims[3]};
+  } else {  // rows of a matrix are pixels
+    extents.columns = dims[dims.size() - 2];
+    extents.images = element_count(dims) / (extents.columns * dims.back());
+  }
+  extents.buffer_bytes = elements_bytes / extents.images / chip.state_buffer.partitions;
+  return extents;
 }
 
 // Columns of a slice where `room` does not hold a block of output channels: of the halves of a block,
@@ -404,9 +459,93 @@ Error no_room_for_normalisation(const Whole& whole, const Node& node, std::int64
                       node.name, whole.output_channels(), all, memory / 2, 2 * all)};
 }
 
+// Slices of parts of the sum for `outputs` output channels that take the array for the shortest time;
+// the largest that leave room for the next one, or for the next three, in kernel memory.
+std::optional<SliceShape> best_in_parts(const Whole& whole, std::int64_t outputs,
+                                        const ProductExtents& extents, const ChipConfig& chip) {
+  const KernelImageShape& shape = whole.product.image;
+  const std::int64_t unit = part_channels(whole.product, whole.moving, chip);
+  std::optional<SliceShape> best;
+  Cycles least = 0;
+  const auto consider = [&](SliceShape slice, std::int64_t room) {
+    KernelImageShape part = shape;
+    part.groups = 1;
+    part.columns = slice.columns;
+    part.output_channels = slice.outputs;
+    part.channels = unit;
+    const std::int64_t vectors = shape_bytes(whole, part) - part.bytes_per_partition();
+    const std::int64_t units = (room - vectors) / part.bytes_per_partition();
+    if (units < 1 || units * unit >= shape.channels) return;
+    const std::int64_t all = ceil_div(shape.channels, unit);
+    slice.channels = ceil_div(all, ceil_div(all, units)) * unit;
+    if (psum_entries_of_pixel(slice.outputs, chip) > isa::psum_entries(chip)) return;
+    const Cycles cycles = sliced_cycles(whole.product, extents, slice, chip);
+    if (best && cycles >= least) return;
+    best = slice;
+    least = cycles;
+  };
+  const std::int64_t memory = chip.neural.kernel_bytes_per_partition;
+  for (; unit > 0 && outputs > 0; outputs /= 2) {
+    const std::int64_t columns = std::min<std::int64_t>(outputs, chip.neural.columns);
+    for (const std::int64_t room : {memory / 4, memory / 2, memory}) {
+      consider({.outputs = outputs, .columns = columns}, room);
+    }
+  }
+  return best;
+}
+
+std::vector<Cut> cuts_in_parts(const KernelImageShape& shape, const SliceShape& slice) {
+  std::vector<Cut> cuts;
+  for (std::int64_t g = 0; g < shape.groups; ++g) {
+    for (std::int64_t o = 0; o < shape.output_channels; o += slice.outputs) {
+      for (std::int64_t c = 0; c < shape.channels; c += slice.channels) {
+        cuts.push_back({.group_first = g,
+                        .output_first = o,
+                        .outputs = std::min(slice.outputs, shape.output_channels - o),
+                        .columns = slice.columns,
+                        .channel_first = c,
+                        .channels = std::min(slice.channels, shape.channels - c)});
+      }
+    }
+  }
+  return cuts;
+}
+
+// Where kernel memory does not hold a block of output channels for each array with the next one behind
+// it: parts of the sum in place of `cuts`, if there are none or they take longer.
+void cut_sums(const Whole& whole, std::int64_t outputs, const ProductExtents& extents,
+              const ChipConfig& chip, std::vector<Cut>& cuts) {
+  // Anything else would not be worth the pieces that PSUM makes of the results.
+  constexpr std::int64_t kWorth = 8;
+  const KernelImageShape& shape = whole.product.image;
+  const std::optional<SliceShape> parts = best_in_parts(whole, outputs, extents, chip);
+  if (!parts) return;
+  if (!cuts.empty()) {
+    const SliceShape now{cuts[0].outputs, cuts[0].columns, shape.channels};
+    const Cycles cycles = sliced_cycles(whole.product, extents, now, chip);
+    const Cycles then = sliced_cycles(whole.product, extents, *parts, chip);
+    if (then * kWorth >= cycles * (kWorth - 1)) return;
+  }
+  cuts = cuts_in_parts(shape, *parts);
+}
+
+// Each of `cuts` in parts of so many channels.
+std::vector<Cut> cuts_of_sum(const std::vector<Cut>& cuts, std::int64_t channels,
+                             std::int64_t part_channels) {
+  std::vector<Cut> result;
+  for (Cut cut : cuts) {
+    for (std::int64_t c = 0; c < channels; c += part_channels) {
+      cut.channel_first = c;
+      cut.channels = std::min(part_channels, channels - c);
+      result.push_back(cut);
+    }
+  }
+  return result;
+}
+
 // The slices of one part of the product.
 Result<std::vector<Cut>> cuts_of_part(Whole& whole, Cut part, const Node& node,
-                                      const ChipConfig& chip, std::int64_t pixels) {
+                                      const ChipConfig& chip, const ProductExtents& extents) {
   part.columns = std::min<std::int64_t>(chip.neural.columns, part.outputs);
   const PartOfShape narrowed(whole.product.image, part);
   KernelImageShape& shape = whole.product.image;
@@ -419,16 +558,20 @@ Result<std::vector<Cut>> cuts_of_part(Whole& whole, Cut part, const Node& node,
       whole_channels ? memory / 2 : std::clamp(block, memory / 8, memory / 2);
   std::vector<Cut> cuts = even_cuts(whole, wanted, chip.state_buffer.partitions);
   if (cuts.empty()) {
-    shape.columns = columns_of_part(whole, memory / 2, pixels);
+    shape.columns = columns_of_part(whole, memory / 2, extents.rows * extents.columns);
     cuts = even_cuts(whole, memory / 2, chip.state_buffer.partitions);
   }
   if (cuts.empty()) cuts = even_cuts(whole, memory, chip.state_buffer.partitions);
+  for (Cut& cut : cuts) cut.columns = shape.columns;
+  // Channels of a group begin a channel block, or stay within one.
+  const bool in_blocks = (shape.groups == 1 && part.group_first == 0) ||
+                         shape.channels % chip.state_buffer.partitions == 0;
+  if (block > memory / 2 && in_blocks) cut_sums(whole, of_arrays, extents, chip, cuts);
   if (cuts.empty()) return no_room_for_channel(whole, node, memory);
   if (whole_channels && cuts.size() != 1) return no_room_for_normalisation(whole, node, memory);
   for (Cut& cut : cuts) {
     cut.group_first += part.group_first;
     cut.output_first += part.output_first;
-    cut.columns = shape.columns;
   }
   return cuts;
 }
@@ -442,16 +585,18 @@ Result<CutKernel> cut_kernel(const graph::Graph& graph, const Node& node, const 
                                                : whole_matmul(graph, node);
   KernelImageShape& shape = whole.product.image;
   whole.product.output_format = graph.tensor(node.outputs[0]).format;
+  whole.moving = graph.tensor(node.inputs[how.swapped ? 1 : 0]).format;
   if (node.inputs.size() > 2) {
     whole.bias = graph.tensor(node.inputs[2]).constant.get();
     whole.product.has_bias = true;
     whole.product.bias_format = whole.bias->format;
   }
   shape.rows = chip.neural.rows;
+  const ProductExtents extents = extents_of(graph, node, chip);
   CutKernel result;
   for (const Cut& part : share_parts(shape, how)) {
-    TESSERA_TRY(const std::vector<Cut> cuts,
-                cuts_of_part(whole, part, node, chip, pixels_of(graph, node)));
+    TESSERA_TRY(std::vector<Cut> cuts, cuts_of_part(whole, part, node, chip, extents));
+    if (how.part_channels > 0) cuts = cuts_of_sum(cuts, shape.channels, how.part_channels);
     const std::int64_t first = part.group_first * shape.output_channels + part.output_first;
     result.cut.shares.push_back({first, first + part.groups * part.outputs});
     for (const Cut& cut : cuts) {

@@ -16,6 +16,8 @@ struct KernelCut {
   std::int64_t shares = 1;  // of output channels, at most; no slice belongs to two
   std::int64_t block = 1;   // output channels, or groups, that a share has whole multiples of
   bool compress = true;     // store images compressed where that saves bytes
+  // Of a dynamic product whose sum comes in parts: input channels of a part (compile/sum_parts.h); or 0.
+  std::int64_t part_channels = 0;
   friend auto operator<=>(const KernelCut&, const KernelCut&) = default;
 };
 struct KernelSlices {
@@ -31,8 +33,9 @@ struct CutKernel {
 // A convolution or matrix product. Slices take whole output-channel blocks of the array, and at
 // most half of kernel memory each, so that the next slice can be fetched meanwhile; where one block
 // is larger, slices get narrower: halves of a block or equal parts of all output channels, whichever
-// keep the array for the shorter time. Dynamic products have one slice a share with the vectors
-// only. A normalisation over output channels allows one share.
+// keep the array for the shorter time, or parts of the sum, one behind the other for the same output
+// channels, where these are faster or nothing else fits (compile/sum_parts.h). Dynamic products have one
+// slice a share and part with the vectors only. A normalisation over output channels allows one share.
 Result<CutKernel> cut_kernel(const graph::Graph& graph, const graph::Node& node,
                              const ChipConfig& chip, const KernelCut& how = {});
 

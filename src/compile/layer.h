@@ -25,6 +25,9 @@ struct KernelSlice {
   std::int64_t output_channel_first = 0, output_channels = 0;
   std::int64_t weights_offset = 0;  // in the weight region
   std::int64_t bytes_per_partition = 0;
+  // A part of a sum (compile/sum_parts.h): it adds to the sums of the slice before, and leaves its own to
+  // the slice behind.
+  bool continues = false, keeps = false;
   KernelStream stream;           // how it is stored, if compressed
   std::int64_t bias_offset = 0;  // from the slice's first byte, as the next two
   std::int64_t multiplier_offset = 0, multiplier_count = 0;

@@ -117,7 +117,8 @@ void PieceList::add_piece(Piece piece, const LayerOperands& operands) {
     block.wish_last = std::max(block.wish_last, now() + kReach);
     output.transfer = !piece.part.keeps;
   }
-  if (piece.part.one_of_several()) add_accumulators(piece);
+  // Sums of products stay in PSUM.
+  if (piece.part.one_of_several() && of.kind == LayerKind::kPlanar) add_accumulators(piece);
   plan_.pieces.push_back(std::move(piece));
 }
 

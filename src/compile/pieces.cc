@@ -7,7 +7,9 @@
 #include "arith/wide_sum.h"
 #include "base/check.h"
 #include "base/quantity.h"
+#include "compile/sum_parts.h"
 #include "compile/surface_conventions.h"
+#include "isa/psum.h"
 #include "isa/rows_read.h"
 
 namespace tessera::compile {
@@ -65,19 +67,20 @@ class Cutter {
         operands_(operands),
         box_(box) {}
 
-  // The coarsest grain whose pieces take at most `room` bytes per partition; 0 rows if none.
+  // The coarsest grain whose pieces take at most `room` bytes per partition, and leave no more sums in
+  // PSUM than it has entries; 0 rows if none.
   Grain choose(std::int64_t room) const {
     Grain grain = whole();
     if (operands_.by_image) grain.images = 1;
-    if (bytes(grain) <= room) return grain;
+    if (fits(grain, room)) return grain;
     grain.images = 1;
-    if (bytes(grain) <= room) return grain;
+    if (fits(grain, room)) return grain;
     if (rows_can_be_cut()) {
       for (std::int64_t pieces = 2; pieces < 2 * length(box_.rows); ++pieces) {
         const std::int64_t rows = ceil_div(length(box_.rows), pieces);
         if (rows == grain.rows) continue;  // as before
         grain.rows = rows;
-        if (bytes(grain) <= room) return grain;
+        if (fits(grain, room)) return grain;
         if (grain.rows == 1) break;
       }
     }
@@ -93,7 +96,7 @@ class Cutter {
     for (std::int64_t pieces = 2; columns_can_be_cut() && grain.columns > 1;
          pieces = next_count(pieces)) {
       grain.columns = ceil_div(columns, pieces);
-      if (bytes(grain) <= room) return grain;
+      if (fits(grain, room)) return grain;
     }
     return {1, 0, 0, 0};
   }
@@ -299,6 +302,21 @@ class Cutter {
     return columns;
   }
 
+  bool fits(const Grain& grain, std::int64_t room) const {
+    return bytes(grain) <= room && sums_fit(grain);
+  }
+
+  // What parts of sums leave in PSUM.
+  bool sums_fit(const Grain& grain) const {
+    const ChipConfig& chip = inputs_.chip;
+    std::int64_t entries = 0;  // of a pixel
+    for (const KernelSlice& slice : layer_.slices) {
+      if (!slice.keeps || !box_has(slice)) continue;
+      entries = std::max(entries, psum_entries_of_pixel(slice.output_channels, chip));
+    }
+    return entries * grain.images * grain.rows * grain.columns <= isa::psum_entries(chip);
+  }
+
   // One a kernel slice.
   void add_pieces(const Piece& piece, std::vector<Piece>& pieces) const {
     if (layer_.kind != LayerKind::kNeural) {
@@ -313,10 +331,14 @@ class Cutter {
       sliced.output.view =
           piece.output.view.part(kChannels, slice.output_channel_first, slice.output_channels);
       sliced.output.channel_first = slice.output_channel_first;
+      sliced.part.continues = slice.continues;
+      sliced.part.keeps = slice.keeps;
       if (layer_.dynamic) {
         PieceOperand& stationary = sliced.inputs[1];
         stationary.view =
-            stationary.view.part(kColumns, slice.output_channel_first, slice.output_channels);
+            stationary.view.part(kColumns, slice.output_channel_first, slice.output_channels)
+                .part(kChannels, slice.moving_channel_first, slice.product.image.channels);
+        stationary.channel_first = slice.moving_channel_first;
       }
       pieces.push_back(std::move(sliced));
     }
@@ -353,7 +375,7 @@ class Cutter {
       if (operands_.input_resident[i]) continue;
       const StorageView& view = piece.inputs[i].view;
       const bool stationary = layer_.dynamic && i == 1;
-      sum += operand_bytes(stationary ? view.part(kColumns, 0, widest_slice()) : view);
+      sum += operand_bytes(stationary ? largest_stationary(view) : view);
     }
     if (!operands_.output_resident) sum += output_bytes(piece.output.view);
     if (piece.part.one_of_several()) {
@@ -369,6 +391,15 @@ class Cutter {
       if (box_has(slice)) channels = std::max(channels, slice.output_channels);
     }
     return channels;
+  }
+
+  // What a slice takes of a stationary operand that is computed.
+  StorageView largest_stationary(const StorageView& view) const {
+    std::int64_t channels = 0;
+    for (const KernelSlice& slice : layer_.slices) {
+      if (box_has(slice)) channels = std::max(channels, slice.product.image.channels);
+    }
+    return view.part(kColumns, 0, widest_slice()).part(kChannels, 0, channels);
   }
 
   std::int64_t output_bytes(const StorageView& view) const {

@@ -39,10 +39,11 @@ struct PieceMove {
   BlockIndex block = -1;
 };
 
-// One of several pieces that make the same results: a part of what is reduced, or of the window.
+// One of several pieces that make the same results: a part of what is reduced, of the window, or of a
+// product's sum.
 struct PiecePart {
-  bool continues = false, keeps = false;  // PlanarTask's
-  BlockIndex block = -1;                  // of the accumulators
+  bool continues = false, keeps = false;  // PlanarTask's, or PsumUse's
+  BlockIndex block = -1;                  // of the accumulators; a product's are in PSUM
   // Pooling: the part of the window.
   std::int64_t window_row = 0, window_rows = 0;
   std::int64_t window_column = 0, window_columns = 0;

@@ -74,7 +74,9 @@ class Channel {
 };
 
 const BufferSurface* output_of(const TaskDescriptor& task) {
-  if (const auto* product = std::get_if<NeuralTask>(&task.config)) return &product->output;
+  if (const auto* product = std::get_if<NeuralTask>(&task.config)) {
+    return product->psum.keeps ? nullptr : &product->output;
+  }
   if (const auto* planar = std::get_if<PlanarTask>(&task.config)) return &planar->output;
   return nullptr;
 }

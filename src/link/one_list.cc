@@ -57,13 +57,25 @@ class List {
   }
 
   bool is_free(std::size_t core, std::size_t segment) const {
-    if (next_[core] >= card_.cores[core].segments[segment].task_last) return false;
-    return std::ranges::all_of(next_task(core).remote, [&](const isa::RemoteDependency& remote) {
-      return remote.on.task < next_[remote.core];
-    });
+    const std::vector<TaskDescriptor>& tasks = card_.cores[core].tasks;
+    const TaskId first = next_[core], last = card_.cores[core].segments[segment].task_last;
+    if (first >= last) return false;
+    // A product's sum is made to its end: others would write over it in the one PSUM.
+    for (TaskId id = first; id < last; ++id) {
+      const bool free =
+          std::ranges::all_of(tasks[id].remote, [&](const isa::RemoteDependency& remote) {
+            return remote.on.task < next_[remote.core];
+          });
+      if (!free) return false;
+      if (tasks[id].switch_allowed) break;
+    }
+    return true;
   }
 
   std::optional<std::size_t> core_that_goes_on(std::size_t segment) const {
+    if (summing_ && next_[*summing_] < card_.cores[*summing_].segments[segment].task_last) {
+      return summing_;
+    }
     std::optional<std::size_t> best;
     for (std::size_t i = 0; i < card_.cores.size(); ++i) {
       const std::size_t core = order_ == ListOrder::kLastCore ? card_.cores.size() - 1 - i : i;
@@ -77,6 +89,7 @@ class List {
   void add(std::size_t core, TaskId first) {
     const TaskId from = next_[core]++;
     TaskDescriptor task = card_.cores[core].tasks[from];
+    summing_ = task.switch_allowed ? std::nullopt : std::optional(core);
     const std::vector<Dependency> own = std::move(task.dependencies);
     task.id = static_cast<TaskId>(program_.tasks.size());
     task.dependencies.clear();
@@ -99,6 +112,7 @@ class List {
   const isa::CardProgram& card_;
   const ListOrder order_;
   std::vector<TaskId> next_;
+  std::optional<std::size_t> summing_;  // the core whose sums are in PSUM
   isa::Program program_;
 };
 

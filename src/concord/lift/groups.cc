@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
+#include <utility>
 
 #include "concord/lift/axis.h"
 #include "isa/registers.h"
@@ -24,7 +26,7 @@ using isa::TaskId;
 // Larger than any axis: where padding is not counted.
 constexpr std::int64_t kNowhere = std::int64_t{1} << 40;
 
-// Results that are made together: one task, or the parts of a pooling or reduction.
+// Results that are made together: one task, or the parts of a pooling, a reduction or a product's sum.
 struct Unit {
   std::vector<TaskId> tasks;
   PieceHint place;
@@ -129,17 +131,60 @@ class GroupMaker {
     return product;
   }
 
+  const NeuralTask& product_of(TaskId id) const {
+    return std::get<NeuralTask>(program_.tasks[id].config);
+  }
+
+  // What the parts of a sum are together: the last one ends it as the whole product ends, the first has
+  // the bias. Nothing where they are not parts of one product.
+  std::optional<NeuralTask> whole_of(const Unit& unit) const {
+    NeuralTask whole = product_of(unit.tasks.back());
+    const NeuralTask& first = product_of(unit.tasks.front());
+    whole.product.has_bias = first.product.has_bias;
+    whole.product.bias_format = first.product.bias_format;
+    whole.product.image.channels = 0;
+    for (const TaskId id : unit.tasks) {
+      const NeuralTask& part = product_of(id);
+      whole.product.image.channels += part.product.image.channels;
+      const bool alike = same_fields(without_end(part.product), without_end(whole.product)) &&
+                         part.product.matrix == whole.product.matrix &&
+                         part.dynamic == whole.dynamic && same_surface_part(part, whole);
+      if (!alike || (unit.tasks.size() > 1 && part.product.image.groups > 1)) return std::nullopt;
+    }
+    return whole;
+  }
+  static bool same_surface_part(const NeuralTask& a, const NeuralTask& b) {
+    return a.moving.format == b.moving.format && a.moving.rows == b.moving.rows &&
+           a.moving.columns == b.moving.columns;
+  }
+  // Without what only some parts have.
+  static ProductConfig without_end(ProductConfig product) {
+    product.image.channels = product.image.columns = 1;
+    product.has_bias = product.requantise = false;
+    product.bias_format = product.output_format = Format::kF16;
+    product.activation = {};
+    product.output_zero_point = product.clamp_low = product.clamp_high = 0;
+    return product;
+  }
+
   bool make_product(Group& group) {
     group.kind = GroupKind::kProduct;
-    const auto& first = std::get<NeuralTask>(task_of((*units_)[0]).config);
+    std::vector<NeuralTask> wholes;
+    for (const Unit& unit : *units_) {
+      std::optional<NeuralTask> whole = whole_of(unit);
+      if (!whole) return false;
+      wholes.push_back(std::move(*whole));
+    }
+    const NeuralTask& first = wholes[0];
     group.product = first.product;
     group.dynamic = first.dynamic;
     group.input_formats = {first.moving.format};
     if (first.dynamic) group.input_formats.push_back(first.stationary.format);
     group.output_format = first.output.format;
     std::vector<AxisPart> rows, columns;
-    for (const Unit& unit : *units_) {
-      const auto& task = std::get<NeuralTask>(task_of(unit).config);
+    for (std::size_t u = 0; u < units_->size(); ++u) {
+      const Unit& unit = (*units_)[u];
+      const NeuralTask& task = wholes[u];
       if (!same_fields(without_cut(task.product), without_cut(first.product)) ||
           task.product.matrix != first.product.matrix ||
           task.product.local_response != first.product.local_response ||
@@ -173,11 +218,13 @@ class GroupMaker {
     group.product.pad_top = height.pad;
     group.product.pad_left = width.pad;
     for (std::size_t u = 0; u < units_->size(); ++u) {
-      TaskPlace& to = place((*units_)[u].tasks[0]);
-      to.input = {to.output[kImages], group.merged ? (*units_)[u].place.input_channel : 0,
-                  row_first[u], column_first[u]};
+      std::int64_t channel = group.merged ? (*units_)[u].place.input_channel : 0;
+      for (const TaskId id : (*units_)[u].tasks) {
+        place(id).input = {place(id).output[kImages], channel, row_first[u], column_first[u]};
+        channel += product_of(id).product.image.channels;
+      }
     }
-    if (!join_channels(group)) return false;
+    if (!join_channels(wholes, group)) return false;
     const std::int64_t channels = group.product.image.groups * group.product.image.channels;
     group.inputs = {{group.output[kImages], channels, height.samples, width.samples}};
     if (group.dynamic) {
@@ -189,21 +236,21 @@ class GroupMaker {
 
   // Groups of channels: output channel o of the layer reads the channels of group
   // o / (channels per group).
-  bool join_channels(Group& group) {
+  bool join_channels(const std::vector<NeuralTask>& wholes, Group& group) {
     KernelImageShape& whole = group.product.image;
     std::int64_t inputs = 0;
-    for (const Unit& unit : *units_) {
-      const auto& image = std::get<NeuralTask>(task_of(unit).config).product.image;
-      inputs =
-          std::max(inputs, place(unit.tasks[0]).input[kChannels] + image.groups * image.channels);
+    for (std::size_t u = 0; u < wholes.size(); ++u) {
+      const KernelImageShape& image = wholes[u].product.image;
+      const TaskPlace& at = place((*units_)[u].tasks[0]);
+      inputs = std::max(inputs, at.input[kChannels] + image.groups * image.channels);
     }
     if (inputs % whole.channels != 0) return false;
     whole.groups = inputs / whole.channels;
     if (group.output[kChannels] % whole.groups != 0) return false;
     whole.output_channels = group.output[kChannels] / whole.groups;
-    for (const Unit& unit : *units_) {
-      const auto& image = std::get<NeuralTask>(task_of(unit).config).product.image;
-      const TaskPlace& at = place(unit.tasks[0]);
+    for (std::size_t u = 0; u < wholes.size(); ++u) {
+      const KernelImageShape& image = wholes[u].product.image;
+      const TaskPlace& at = place((*units_)[u].tasks[0]);
       for (std::int64_t g = 0; g < image.groups; ++g) {
         const std::int64_t first = at.output[kChannels] + g * image.output_channels;
         const std::int64_t last = first + image.output_channels - 1;
@@ -427,15 +474,14 @@ class UnitFinder {
     for (const TaskDescriptor& task : program_.tasks) {
       if (!computes(task)) continue;
       const auto* neural = std::get_if<NeuralTask>(&task.config);
-      if (neural != nullptr && neural->psum.in_parts()) {
-        return unsupported(task.id, "has its sums in parts, in PSUM");
-      }
       if (neural != nullptr && neural->dynamic && neural->product.image.taps > 1) {
         return unsupported(task.id, "has a kernel of several taps in the state buffer");
       }
       const auto* planar = std::get_if<PlanarTask>(&task.config);
       if (planar != nullptr && planar->in_parts()) {
         TESSERA_RETURN_IF_ERROR(add_part(task, *planar));
+      } else if (neural != nullptr && neural->psum.in_parts()) {
+        TESSERA_RETURN_IF_ERROR(add_part(task, *neural));
       } else {
         add({.tasks = {task.id}, .place = {}});
       }
@@ -487,9 +533,32 @@ class UnitFinder {
     return {};
   }
 
+  // Sums of a product; what else must hold of parts that follow each other, the verifier has proved.
+  Status add_part(const TaskDescriptor& task, const NeuralTask& neural) {
+    const isa::EngineSet& engines = task.header.engines;
+    const SumPlace place{engines.first, engines.count, neural.psum.first};
+    Unit unit;
+    if (neural.psum.continues) {
+      const auto found = sums_.find(place);
+      if (found == sums_.end()) return unsupported(task.id, "goes on with sums of no task");
+      unit = std::move(found->second);
+      sums_.erase(found);
+      places_[unit.tasks.back()].last_part = false;
+    }
+    unit.tasks.push_back(task.id);
+    if (!neural.psum.keeps) {
+      add(std::move(unit));
+      return {};
+    }
+    sums_[place] = std::move(unit);
+    return {};
+  }
+
   const Program& program_;
   std::vector<TaskPlace>& places_;
   std::map<std::uint32_t, Unit> open_;  // by the place of their accumulators
+  using SumPlace = std::tuple<int, int, std::uint32_t>;  // engines, the first entry of PSUM
+  std::map<SumPlace, Unit> sums_;
   std::vector<Unit> units_;
 };
 

@@ -59,7 +59,7 @@ struct TaskPlace {
   Extents output = {0, 0, 0, 0};   // the first of its results
   Extents input = {0, 0, 0, 0};    // the first element of its first input surface
   std::int64_t element_first = 0;  // kReduce: elements of a result in the parts before
-  std::int32_t part_before = -1;   // the task whose accumulators it takes up
+  std::int32_t part_before = -1;   // the task whose accumulators it takes up (planar)
   bool last_part = true;
 };
 

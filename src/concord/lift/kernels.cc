@@ -129,7 +129,7 @@ namespace {
 
 // Puts `part` at element `first` of a vector of `count` elements, or compares.
 template <typename T>
-bool put(const std::vector<T>& part, std::int64_t first, std::int64_t total, bool compare,
+bool put(std::span<const T> part, std::int64_t first, std::int64_t total, bool compare,
          std::vector<T>& whole) {
   if (part.empty()) return true;
   whole.resize(static_cast<std::size_t>(total));
@@ -145,20 +145,34 @@ bool put(const std::vector<T>& part, std::int64_t first, std::int64_t total, boo
 bool KernelShadow::take(const Group& group, const TaskPlace& place, const NeuralTask& task,
                         StationaryOperand& operand) {
   const std::array<std::int64_t, 6> id = identity_of(task);
+  const KernelImageShape &whole = group.product.image, &part = task.product.image;
   const std::int64_t first = place.output[kChannels], total = group.output[kChannels];
-  const auto known = operand.slices.find(first);
+  // Parts of a sum have vectors of the same output channels.
+  const std::pair key{first, place.input[kChannels] % whole.channels};
+  const auto other = operand.slices.lower_bound({first, 0});
+  const bool vectors_there = other != operand.slices.end() && other->first.first == first;
+  const auto known = operand.slices.find(key);
   const bool there = known != operand.slices.end();
   if (there && known->second == id && std::count(id.begin(), id.end(), -1) == 0) return true;
-  if (there && known->second[5] != id[5]) return false;
+  if (vectors_there && other->second[5] != id[5]) return false;
   const StationaryOperand slice = read(task);
-  const std::int64_t weight = group.product.image.channels * group.product.image.taps *
-                              format_bytes(group.product.image.format);
+  const std::int64_t channel = whole.taps * format_bytes(whole.format);
+  const std::int64_t run = part.channels * channel, pitch = whole.channels * channel;
+  for (std::int64_t o = 0; !slice.weights.empty() && o < id[5]; ++o) {
+    const std::span<const std::byte> of(slice.weights.data() + o * run,
+                                        static_cast<std::size_t>(run));
+    const std::int64_t at = (first + o) * pitch + key.second * channel;
+    if (!put(of, at, total * pitch, there, operand.weights)) return false;
+  }
   const std::int64_t bias = format_bytes(group.product.bias_format);
-  operand.slices[first] = id;
-  return put(slice.weights, first * weight, total * weight, there, operand.weights) &&
-         put(slice.bias, first * bias, total * bias, there, operand.bias) &&
-         put(slice.multipliers, first, total, there, operand.multipliers) &&
-         put(slice.zero_points, first, total, there, operand.zero_points);
+  operand.slices[key] = id;
+  const auto add = [&](const auto& vector, std::int64_t size, bool compare, auto& to) {
+    return put(std::span(vector), first * size, total * size, compare, to);
+  };
+  // One part has the bias and one the multipliers; all have the zero points.
+  return add(slice.bias, bias, there, operand.bias) &&
+         add(slice.multipliers, 1, there, operand.multipliers) &&
+         add(slice.zero_points, 1, vectors_there, operand.zero_points);
 }
 
 }  // namespace tessera::concord

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "arch/chip_config.h"
@@ -18,8 +19,9 @@ struct StationaryOperand {
   std::vector<std::byte> bias;
   std::vector<float> multipliers;
   std::vector<std::int32_t> zero_points;
-  // By the first output channel of a slice: what the kernel memory held for it.
-  std::map<std::int64_t, std::array<std::int64_t, 6>> slices;
+  // By the first output channel of a slice and its first channel of the sum: what the kernel memory held
+  // for it.
+  std::map<std::pair<std::int64_t, std::int64_t>, std::array<std::int64_t, 6>> slices;
 };
 
 // The kernel memory, and which load wrote each of its bytes.

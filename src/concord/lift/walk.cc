@@ -225,6 +225,7 @@ class Walker {
     }
     TESSERA_RETURN_IF_ERROR(read_cells(0, cells, place_->input));
     if (task.dynamic && rows_.first == 0) TESSERA_RETURN_IF_ERROR(read_stationary(task));
+    if (task.psum.keeps) return {};  // the last part of the sum has the results
     write_results(task.output, task.output_channel_first, p.image.groups * p.image.output_channels);
     return {};
   }
@@ -237,7 +238,8 @@ class Walker {
     return read_cells(1,
                       {surface, core_.granules(task.stationary.format),
                        task.stationary_channel_first, task.product.image.channels, rows, columns},
-                      {place_->output[kImages], 0, 0, place_->output[kChannels]});
+                      {place_->output[kImages], place_->input[kChannels], 0,
+                       place_->output[kChannels]});
   }
 
   // Writes down what a step reads of an operand; `to` is where the surface lies in it.
