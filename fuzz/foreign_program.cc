@@ -99,8 +99,8 @@ void run_everywhere(const isa::Program& program, const ChipConfig& chip,
 
 ForeignOutcome foreign_program(const isa::Program& program, const ChipConfig& chip) {
   if (!isa::verify_program(program, chip).ok()) return ForeignOutcome::kRefused;
-  const auto plain = concord::lift(
-      program, chip, {.use_hints = false, .region_bytes_max = kRegionBytesMax});
+  const auto plain =
+      concord::lift(program, chip, {.use_hints = false, .region_bytes_max = kRegionBytesMax});
   (void)is_there(plain);
   const auto lifted = concord::lift(program, chip, {.region_bytes_max = kRegionBytesMax});
   if (!is_there(lifted)) return ForeignOutcome::kNotLifted;

@@ -207,8 +207,7 @@ std::int64_t stationary_part(const PlannedLayer& layer, const StoragePlan& stora
     return view.part(kImages, 0, 1).part(kRows, 0, 1);
   };
   const std::int64_t outputs = ceil_div(layer.output.channels(), shares);
-  const StorageView stationary =
-      layer.inputs[1].part(kImages, 0, 1).part(kColumns, 0, outputs);
+  const StorageView stationary = layer.inputs[1].part(kImages, 0, 1).part(kColumns, 0, outputs);
   const std::int64_t room = chip.state_buffer.bytes_per_partition - bytes(row(layer.inputs[0])) -
                             bytes(row(layer.output).part(kChannels, 0, outputs));
   if (bytes(stationary) <= room || unit == 0) return 0;

@@ -105,7 +105,7 @@ void PieceList::add_piece(Piece piece, const LayerOperands& operands) {
     piece.part.block = before.part.block;
     output.block = before.output.block;
     use_block(output.block);
-    output.transfer = !operands.output_resident && !piece.part.keeps;
+    if (!operands.output_resident) output.transfer = !piece.part.keeps;
   } else if (of.kind == LayerKind::kTranspose && of.way == TranspositionWay::kDma) {
     output.block = piece.inputs[0].block;  // stored from where it was loaded to
     output.transfer = true;

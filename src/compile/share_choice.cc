@@ -70,7 +70,8 @@ const char* one_core_reason(const PlannedLayer& layer) {
 }
 
 bool may_have_grid(const PlannedLayer& layer, const ShareChoice& choice) {
-  return split_of(layer, choice) == Split::kGrid && !layer.dynamic && by_channels(layer) && (by_rows(layer) || by_columns(layer));
+  return split_of(layer, choice) == Split::kGrid && !layer.dynamic && by_channels(layer) &&
+         (by_rows(layer) || by_columns(layer));
 }
 
 std::int64_t band_extent(const PlannedLayer& layer) {
@@ -120,8 +121,8 @@ std::vector<LayerBox> share_boxes(const PlannedLayer& layer, const ShareChoice& 
   std::vector<LayerBox> boxes{whole};
   const bool grid = way == ShareWay::kGrid;
   if (axis != &LayerBox::channels) {
-    boxes = cut(boxes, axis,
-                even_ranges((whole.*axis).last, grid ? layer.grid.bands : choice.cores));
+    boxes =
+        cut(boxes, axis, even_ranges((whole.*axis).last, grid ? layer.grid.bands : choice.cores));
     if (!grid) return boxes;
   }
   if (!layer.channel_shares.empty()) {  // of a product

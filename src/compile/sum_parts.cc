@@ -31,7 +31,7 @@ std::int64_t channels_of_vector(const ProductConfig& product, Format moving) {
 
 // A task of `slice` that makes `columns` results of each of its rows.
 isa::NeuralTask product_task(const ProductConfig& product, const SliceShape& slice,
-                        std::int64_t columns) {
+                             std::int64_t columns) {
   isa::NeuralTask task;
   task.product = product;
   KernelImageShape& image = task.product.image;
@@ -50,16 +50,16 @@ struct ResultsAtATime {
   std::int64_t rows = 1, columns = 1;
 };
 
-ResultsAtATime results_at_a_time(const ProductExtents& extents, const SliceShape& slice, bool in_parts,
-               const ChipConfig& chip) {
+ResultsAtATime results_at_a_time(const ProductExtents& extents, const SliceShape& slice,
+                                 bool in_parts, const ChipConfig& chip) {
   const std::int64_t bytes = chip.state_buffer.bytes_per_partition;
   ResultsAtATime piece{extents.rows, extents.columns};
   if (extents.buffer_bytes > bytes) {  // it is cut by rows, in halves that take turns
     piece.rows = ceil_div(extents.rows, ceil_div(extents.buffer_bytes, bytes / 2));
   }
   if (!in_parts) return piece;
-  const std::int64_t pixels =
-      std::max<std::int64_t>(1, isa::psum_entries(chip) / psum_entries_of_pixel(slice.outputs, chip));
+  const std::int64_t pixels = std::max<std::int64_t>(
+      1, isa::psum_entries(chip) / psum_entries_of_pixel(slice.outputs, chip));
   piece.columns = std::min(piece.columns, pixels);
   piece.rows = std::clamp<std::int64_t>(pixels / piece.columns, 1, piece.rows);
   return piece;
@@ -69,8 +69,7 @@ ResultsAtATime results_at_a_time(const ProductExtents& extents, const SliceShape
 
 std::int64_t part_channels(const ProductConfig& product, Format moving, const ChipConfig& chip) {
   const bool one_task = product.image.channel_wise || product.local_response.enabled() ||
-                        product.correlate ||
-                        chip.neural.dataflow != Dataflow::kWeightStationary;
+                        product.correlate || chip.neural.dataflow != Dataflow::kWeightStationary;
   const std::int64_t vector = one_task ? 0 : channels_of_vector(product, moving);
   if (vector == 0) return 0;
   return std::lcm(std::lcm(vector, std::int64_t{chip.neural.rows}),
@@ -96,8 +95,8 @@ Cycles sliced_cycles(const ProductConfig& product, const ProductExtents& extents
   const bool beside = bytes <= chip.neural.kernel_bytes_per_partition / 2;
   const std::int64_t slices = whole.groups * ceil_div(whole.output_channels, slice.outputs) *
                               ceil_div(whole.channels, slice.channels);
-  const std::int64_t pieces =
-      extents.images * ceil_div(extents.rows, piece.rows) * ceil_div(extents.columns, piece.columns);
+  const std::int64_t pieces = extents.images * ceil_div(extents.rows, piece.rows) *
+                              ceil_div(extents.columns, piece.columns);
   return pieces * slices * (beside ? std::max(array, load) : array + load);
 }
 

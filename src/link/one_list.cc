@@ -62,10 +62,9 @@ class List {
     if (first >= last) return false;
     // A product's sum is made to its end: others would write over it in the one PSUM.
     for (TaskId id = first; id < last; ++id) {
-      const bool free =
-          std::ranges::all_of(tasks[id].remote, [&](const isa::RemoteDependency& remote) {
-            return remote.on.task < next_[remote.core];
-          });
+      const bool free = std::ranges::all_of(
+          tasks[id].remote,
+          [&](const isa::RemoteDependency& remote) { return remote.on.task < next_[remote.core]; });
       if (!free) return false;
       if (tasks[id].switch_allowed) break;
     }

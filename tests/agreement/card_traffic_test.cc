@@ -85,8 +85,8 @@ TEST(CardTraffic, TheBytesOfAllLayersAreThoseThatARunMoves) {
     const auto placement = spread_cores(chip, shape.cards, shape.cores);
     ASSERT_TRUE(placement.ok());
     for (std::uint64_t seed = 2400; seed < 2402; ++seed) {
-      for (const compile::Split split : {compile::Split::kRows, compile::Split::kChannels,
-                                        compile::Split::kGrid}) {
+      for (const compile::Split split :
+           {compile::Split::kRows, compile::Split::kChannels, compile::Split::kGrid}) {
         SCOPED_TRACE(::testing::Message()
                      << shape.name << ", graph " << seed << ", split " << static_cast<int>(split));
         compile::ShareChoice choice{.cores = shape.cores, .split = split, .of_nodes = {}};

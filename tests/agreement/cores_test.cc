@@ -131,9 +131,9 @@ void check_graph(const GraphPointer& graph, const ChipConfig& plain_chip, std::u
   ASSERT_TRUE(expected.ok()) << expected.error().to_string();
   for (const int cores : kCores) {
     for (const Split split : kSplits) {
-      const CardShape& shape =
-          kShapes[(seed * 5 + static_cast<std::uint64_t>(cores) + 3 * static_cast<std::uint64_t>(split)) %
-                  std::size(kShapes)];
+      const CardShape& shape = kShapes[(seed * 5 + static_cast<std::uint64_t>(cores) +
+                                        3 * static_cast<std::uint64_t>(split)) %
+                                       std::size(kShapes)];
       const ChipConfig chip = shaped(plain_chip, shape);
       const int cards = std::min(shape.cards, cores);
       SCOPED_TRACE(::testing::Message() << "graph " << seed << ", " << cores << " cores, split "

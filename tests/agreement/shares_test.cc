@@ -176,13 +176,13 @@ TEST(Shares, GridsGiveTheReferenceBits) {
   const ChipConfig chip = *load_chip_config("cloud16");
   for (std::uint64_t seed = 2220; seed < 2224; ++seed) {
     GraphBuilder builder(seed);
-    auto x = builder.input({1, 24, 17, 9});
-    x = builder.conv(x, {.output_channels = 40, .kernel = 3, .pad = 1});
-    const auto a = builder.conv(x, {.output_channels = 32, .kernel = 1});
-    const auto b = builder.conv(x, {.output_channels = 32, .kernel = 3, .pad = 1});
+    auto x = builder.input({1, 24, 17, 19});
+    x = builder.conv(x, {.output_channels = 72, .kernel = 3, .pad = 1});
+    const auto a = builder.conv(x, {.output_channels = 64, .kernel = 3, .pad = 1});
+    const auto b = builder.conv(x, {.output_channels = 64, .kernel = 3, .pad = 1});
     const auto sum = builder.binary(a, b, BinaryFunction::kAdd);
     const auto both = builder.concat({a, sum}, 1);
-    builder.output(builder.conv(both, {.output_channels = 50, .kernel = 1}));
+    builder.output(builder.conv(both, {.output_channels = 50, .kernel = 3, .pad = 1}));
     const auto graph = builder.take();
     const std::vector<Tensor> inputs = random_inputs(*graph, seed);
     const auto expected = run_reference(graph, inputs);
@@ -195,9 +195,45 @@ TEST(Shares, GridsGiveTheReferenceBits) {
         choice.hand_over = hand_over;
         const auto shared = compile::compile_shares(graph, chip, {}, choice);
         ASSERT_TRUE(shared.ok()) << shared.error().to_string();
-        const auto grids =
-            std::ranges::count(shared->layers, ShareWay::kGrid, &LayerShare::way);
+        const auto grids = std::ranges::count(shared->layers, ShareWay::kGrid, &LayerShare::way);
         EXPECT_GE(grids, cores == 16 ? 3 : 0);
+        EXPECT_EQ(find_race(shared->card), "");
+        check_cores(*shared, chip);
+        check_bits(*shared, chip, inputs, *expected);
+      }
+    }
+  }
+}
+
+// The last part of a sum makes results like any other: they are stored for other cores, or stay.
+TEST(Shares, SumsInPartsGiveTheReferenceBits) {
+  ChipConfig chip = *load_chip_config("cloud16");
+  chip.neural.kernel_bytes_per_partition = 1024;
+  GraphBuilder builder(2230);
+  auto x = builder.input({1, 256, 9, 7});
+  for (int i = 0; i < 2; ++i) {
+    x = builder.conv(x, {.output_channels = 256, .kernel = 1});
+    builder.output(x);
+    x = builder.binary(x, x, BinaryFunction::kMultiply);
+  }
+  builder.output(builder.conv(x, {.output_channels = 40, .kernel = 1}));
+  const auto graph = builder.take();
+  const std::vector<Tensor> inputs = random_inputs(*graph, 2230);
+  const auto expected = run_reference(graph, inputs);
+  ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+  for (const int cores : {2, 3, 8}) {
+    for (const Split split : {Split::kRows, Split::kChannels, Split::kGrid}) {
+      for (const bool hand_over : {false, true}) {
+        SCOPED_TRACE(::testing::Message()
+                     << cores << " cores, split " << static_cast<int>(split) << ", " << hand_over);
+        ShareChoice choice{.cores = cores, .split = split, .of_nodes = {}, .share_loads = false};
+        choice.hand_over = hand_over;
+        const auto shared = compile::compile_shares(graph, chip, {}, choice);
+        ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+        EXPECT_TRUE(std::ranges::any_of(shared->card.cores[1].tasks, [](const auto& task) {
+          const auto* const product = std::get_if<isa::NeuralTask>(&task.config);
+          return product != nullptr && product->psum.keeps;
+        }));
         EXPECT_EQ(find_race(shared->card), "");
         check_cores(*shared, chip);
         check_bits(*shared, chip, inputs, *expected);

@@ -95,8 +95,8 @@ void check_cores(const GraphPointer& graph, ChipConfig chip, bool shares_in_part
   for (const int cores : {1, 2, 4}) {
     for (const Split split : {Split::kRows, Split::kChannels}) {
       SCOPED_TRACE(::testing::Message() << cores << " cores, split " << static_cast<int>(split));
-      const auto shared =
-          compile::compile_shares(graph, chip, {}, {.cores = cores, .split = split, .of_nodes = {}});
+      const auto shared = compile::compile_shares(graph, chip, {},
+                                                  {.cores = cores, .split = split, .of_nodes = {}});
       ASSERT_TRUE(shared.ok()) << shared.error().to_string();
       if (cores == 1 || split == Split::kRows || shares_in_parts) {
         EXPECT_GT(parts_of(shared->card.cores[0].tasks), 1);
@@ -162,8 +162,8 @@ TEST(SumParts, Convolutions) {
   // Eight engines share blocks of channels, which a few pixels leave no other way.
   const GraphPointer small = convolution({.output_channels = 64, .kernel = 3, .pad = 1}, 300, 1, 3);
   EXPECT_GT(check(small, with_kernels_of("edge", 32768)), 1);
-  const GraphPointer strided =
-      convolution({.output_channels = 40, .kernel = 3, .stride = 2, .pad = 1, .dilation = 2}, 512, 3);
+  const GraphPointer strided = convolution(
+      {.output_channels = 40, .kernel = 3, .stride = 2, .pad = 1, .dilation = 2}, 512, 3);
   EXPECT_GT(check(strided, with_kernels_of("cloud16", 4096)), 1);
 }
 
@@ -196,8 +196,7 @@ TEST(SumParts, ComputedOperandsThatTheStateBufferDoesNotHold) {
 TEST(SumParts, AllFormats) {
   for (const char* format : {"bfp:7", "bfp:15:q34.40", "mxint8", "mxfp8e4m3", "f16"}) {
     SCOPED_TRACE(format);
-    const ChipConfig chip =
-        with_kernels_of((std::string("cloud16+") + format).c_str(), 2048);
+    const ChipConfig chip = with_kernels_of((std::string("cloud16+") + format).c_str(), 2048);
     graph::Graph graph = *matrices(3, 1500);
     for (graph::Node& node : graph.nodes) {
       if (node.kind() != NodeKind::kMatMul) continue;
@@ -213,7 +212,8 @@ TEST(SumParts, PlainFloatsKeepTheOrderOfTheirSum) {
   const auto of_kernel = [&](std::int64_t kernel) {
     graph::Graph graph = *convolution({.output_channels = 40, .kernel = kernel}, 3000, 1, 3);
     for (graph::Node& node : graph.nodes) {
-      if (node.kind() == NodeKind::kConv) node.as<ConvAttributes>().matrix.kind = MatrixKind::kFloat;
+      if (node.kind() == NodeKind::kConv)
+        node.as<ConvAttributes>().matrix.kind = MatrixKind::kFloat;
     }
     return check(std::make_shared<const graph::Graph>(std::move(graph)), chip);
   };

@@ -556,7 +556,7 @@ class UnitFinder {
 
   const Program& program_;
   std::vector<TaskPlace>& places_;
-  std::map<std::uint32_t, Unit> open_;  // by the place of their accumulators
+  std::map<std::uint32_t, Unit> open_;                   // by the place of their accumulators
   using SumPlace = std::tuple<int, int, std::uint32_t>;  // engines, the first entry of PSUM
   std::map<SumPlace, Unit> sums_;
   std::vector<Unit> units_;

@@ -235,11 +235,11 @@ class Walker {
     const std::vector<bool> columns(static_cast<std::size_t>(task.product.image.output_channels),
                                     true);
     const TagSurface surface = core_.surface(task.stationary, image_);
-    return read_cells(1,
-                      {surface, core_.granules(task.stationary.format),
-                       task.stationary_channel_first, task.product.image.channels, rows, columns},
-                      {place_->output[kImages], place_->input[kChannels], 0,
-                       place_->output[kChannels]});
+    return read_cells(
+        1,
+        {surface, core_.granules(task.stationary.format), task.stationary_channel_first,
+         task.product.image.channels, rows, columns},
+        {place_->output[kImages], place_->input[kChannels], 0, place_->output[kChannels]});
   }
 
   // Writes down what a step reads of an operand; `to` is where the surface lies in it.
