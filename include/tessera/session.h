@@ -39,11 +39,12 @@ struct SessionOptions {
   int cores = 1;
   int cards = 1;
   CoreSplit split = CoreSplit::kAuto;
-  // sim: != 0: teams of so many of the cores, each with an image of its own; it divides `cores`. A run then
-  // takes the inputs of all images, those of the first one first, and gives their outputs likewise.
+  // sim: != 0: teams of so many of the cores, each with an image of its own; it divides their number. A run then
+  // takes the inputs of all images, those of the first one first, and gives their outputs likewise. On a
+  // virtual processor that gets other cores the images stay as many, and the teams get larger or smaller.
   int cores_per_image = 0;
   // sim: not empty, the session runs on this part of a card that others use, too, and has its cores
-  // (virtual_card.h); `cores`, `cards`, `cores_per_image` and `serial` are left as they are.
+  // (virtual_card.h); `cores`, `cards` and `serial` are left as they are.
   VirtualProcessor processor = {};
   std::uint8_t traps = 0;  // sim: exceptions of values that end a run with an error (traps.h)
   ProgressCallback progress = {};

@@ -1,13 +1,14 @@
-// A card of the virtual processor that several tenants use at once: each has a virtual processor of its own.
+// A card of the virtual processor, or several, that tenants use at once: each has a virtual processor of its
+// own.
 //
 //   VirtualCard::open("cloud16")
 //     ├─ take({.name = "a", .cores = 4}) ─► VirtualProcessor ─► Session::open(network, {.processor = a})
 //     └─ take({.name = "b", .cores = 8, .weight = 2})         ─► Session::open(another, {.processor = b})
 //
 // A virtual processor is cores, a range of the memory of each group in which it has some, and a share of
-// these groups' channels. All of a card are simulated on one clock, on the threads that run: they disturb
-// each other as far as they share a channel, and nowhere else. Bits are those of one core. What goes
-// wrong with one is an error of its own runs.
+// these groups' channels; of ring and network it has fixed parts. All are simulated on one clock, on the
+// threads that run: they disturb each other as far as they share a channel, and nowhere else. Bits are those
+// of one core. What goes wrong with one is an error of its own runs.
 //
 // Both classes are handles that may be copied and used by several threads at once; what they stand for lives
 // as long as a handle to it, or a session or device on it.
@@ -37,7 +38,7 @@ class Session;
 // What a tenant asks for.
 struct VirtualProcessorOptions {
   std::string name = {};  // of its own on the card; empty: "tenant0", "tenant1", ...
-  // That the card chooses: in groups that nobody else is in, as far as there are.
+  // That the card chooses: of one card if that has as many, in groups that nobody else is in, as far as there are.
   int cores = 1;
   std::vector<int> core_numbers = {};  // not empty: these cores, and not `cores`
   // Of the memory of each group in which it has a core, for weights, inputs, outputs and all between; 0: a
@@ -58,7 +59,8 @@ class VirtualProcessor {
 
   // Other cores: so many, of which it keeps what it can. What is loaded is compiled for them while runs go
   // on; the run that is under way ends on the old ones, and all later ones are on the new ones. Returns
-  // then; what was given up is clear. After an error it has what it had.
+  // then; what was given up is clear, which took time on the card's clock (ProcessorStatus). After an error it
+  // has what it had.
   Status resize(int cores) const;
   // The same for just these cores.
   Status move(std::vector<int> core_numbers) const;
@@ -75,9 +77,10 @@ class VirtualProcessor {
 // A card on which tenants take their parts.
 class VirtualCard {
  public:
-  // A profile or an architecture file, for which its tenants' networks are compiled. kUnsupported: one
-  // whose cores own fixed parts of the channels, or have message ports.
-  static Result<VirtualCard> open(const std::string& arch = "cloud16");
+  // A profile or an architecture file, for which its tenants' networks are compiled; several cards have a
+  // network between them, and their cores, groups and memories one row of numbers. kUnsupported: an
+  // architecture whose cores own fixed parts of the channels, or have message ports.
+  static Result<VirtualCard> open(const std::string& arch = "cloud16", int cards = 1);
 
   // The error names what somebody else has, or what is out of bounds. Cores and memory go back, cleared,
   // with the last handle.

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/check.h"
-
 namespace tessera::card {
 namespace {
 
@@ -51,13 +49,14 @@ CardMemories::CardMemories(const ChipConfig& chip, const CardPlacement& placemen
            .bytes_per_cycle = card.ring.bytes_per_cycle,
            .hop_cycles = card.ring.hop_cycles,
            .frame = units_.frame,
-           .lanes = use == Use::kTenants ? card.cores() : 1};
+           .lanes = use == Use::kTenants ? placement.cards * card.cores() : 1};
   network_ = {.cards = placement.cards,
               .cycles_of_byte = engines::NetworkSizes::cycles_at(chip.clock_hertz,
                                                                  card.network.gigabits_per_second),
               .latency_cycles =
                   Ratio(chip.clock_hertz, 1'000'000'000).ceil_of(card.network.latency_nanoseconds),
-              .frame = units_.frame};
+              .frame = units_.frame,
+              .lanes = ring_.lanes};
   for (const int core : placement.core) places_.core.push_back(static_cast<std::uint8_t>(core));
   for (const int group : placement.group) places_.group.push_back(static_cast<std::uint8_t>(group));
   std::vector<std::vector<engines::CorePort>> by_group(static_cast<std::size_t>(units_.groups));
@@ -80,18 +79,12 @@ CardMemories::CardMemories(const ChipConfig& chip, const CardPlacement& placemen
   memory_ = std::make_unique<engines::CardMemory>(units_, ring_, network_, by_group, memories);
 }
 
-std::unique_ptr<CardMemories> CardMemories::shared(
-    const ChipConfig& chip, const std::vector<std::vector<engines::DramPort*>>& ports) {
+Result<std::unique_ptr<CardMemories>> CardMemories::shared(
+    const ChipConfig& chip, int cards, const std::vector<std::vector<engines::DramPort*>>& ports) {
   std::vector<int> all(ports.size());
   std::iota(all.begin(), all.end(), 0);
-  const auto placement = place_on(chip, 1, std::move(all));
-  TESSERA_CHECK(placement.ok(), "{}", placement.error().message);
-  return std::unique_ptr<CardMemories>(new CardMemories(chip, *placement, ports, Use::kTenants));
-}
-
-void CardMemories::place(const engines::CardPlaces& places, std::int64_t weight) {
-  memory_->place(places, weight,
-                 Ratio(static_cast<std::int64_t>(places.core.size()), chip_.card.cores()));
+  TESSERA_TRY(const CardPlacement placement, place_on(chip, cards, std::move(all)));
+  return std::unique_ptr<CardMemories>(new CardMemories(chip, placement, ports, Use::kTenants));
 }
 
 Status CardMemories::check_exceptions() {

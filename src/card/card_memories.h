@@ -8,6 +8,7 @@
 
 #include "arch/card_placement.h"
 #include "arch/chip_config.h"
+#include "base/result.h"
 #include "card/run_statistics.h"
 #include "engines/card_memory/card_memory.h"
 #include "engines/card_memory/channel_memory.h"
@@ -21,18 +22,17 @@ class CardMemories {
   CardMemories(const ChipConfig& chip, const CardPlacement& placement,
                const std::vector<std::vector<engines::DramPort*>>& ports)
       : CardMemories(chip, placement, ports, Use::kOneProgram) {}
-  // Of a card that tenants share: the ports of all its cores, of which none has a program yet.
-  static std::unique_ptr<CardMemories> shared(
-      const ChipConfig& chip, const std::vector<std::vector<engines::DramPort*>>& ports);
+  // Of so many cards that tenants share: the ports of all their cores, of which none has a program yet.
+  static Result<std::unique_ptr<CardMemories>> shared(
+      const ChipConfig& chip, int cards,
+      const std::vector<std::vector<engines::DramPort*>>& ports);
 
   void reset() { memory_->reset(); }
   // A core has asked for something in the cycle before `now`.
   void wake(std::size_t core, Cycles now) { memory_->wake(group_of_core_[core], now); }
   Cycles next() const { return memory_->next(); }
   void step(Cycles now) { memory_->step(now); }
-  // The tenants of a shared card, as engines::CardMemory's. A tenant has of each link of the ring what it
-  // has of the card's cores.
-  void place(const engines::CardPlaces& places, std::int64_t weight);
+  // Of the tenants of shared cards.
   engines::CardMemory& of_tenants() { return *memory_; }
 
   // A request that the program may not make, or members of a share that do not agree.

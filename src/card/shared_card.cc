@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "arch/dram_config.h"
 #include "base/check.h"
 #include "card/card_memories.h"
 #include "card/program_cores.h"
@@ -27,9 +26,15 @@ struct Tenant {
   enum class Phase {
     kQuiet,
     kRuns,
-    kStopped,  // what it had on its way ends
+    kStopped,      // what it had on its way ends
+    kClearsCores,  // until fill_at
+    kClearsMemory,
   };
   Phase phase = Phase::kQuiet;
+  std::int64_t used = 0;  // the first bytes of its range, which a program of its has had
+  Cycles fill_at = 0;
+  TenantCleared cleared;
+  std::function<void(const TenantCleared&)> when_cleared;
   TenantRun run;
   TenantResult result;
   std::size_t segment = 0;
@@ -40,7 +45,7 @@ struct Tenant {
 }  // namespace
 
 struct SharedCard::State {
-  explicit State(const ChipConfig& of) : chip(of), dram(chip.dram.bytes) {}
+  State(const ChipConfig& of, int all) : chip(of), cards(all), dram(chip.dram.bytes) {}
 
   Tenant& at(TenantId tenant) const {
     TESSERA_CHECK(tenant < tenants.size() && tenants[tenant], "tenant {}", tenant);
@@ -59,6 +64,10 @@ struct SharedCard::State {
   void settle(Tenant& tenant);
   void stop(Tenant& tenant, Status status);
   void finish(Tenant& tenant);
+  void begin();
+  Cycles now_at_earliest() const { return now + (stepped ? 1 : 0); }
+  Cycles next_of(const Tenant& tenant) const;
+  void clear_on(TenantId id);
   void take_exceptions();
   void stop_deadlocked();
   bool busy() const {
@@ -67,6 +76,7 @@ struct SharedCard::State {
   }
 
   const ChipConfig chip;
+  const int cards;
   engines::DramMemory dram;
   std::vector<std::unique_ptr<engines::PhysicalMemory>> physical;  // of each group
   std::vector<std::unique_ptr<CoreState>> cores;
@@ -122,7 +132,7 @@ Status SharedCard::State::check_share(const TenantShare& share,
 
 Result<TenantId> SharedCard::add_tenant(const TenantShare& share) {
   State& state = *state_;
-  TESSERA_TRY(CardPlacement placement, place_on(state.chip, 1, share.cores));
+  TESSERA_TRY(CardPlacement placement, place_on(state.chip, state.cards, share.cores));
   TESSERA_RETURN_IF_ERROR(state.check_share(share, placement));
   const auto free = std::find(state.tenants.begin(), state.tenants.end(), nullptr);
   const auto id = static_cast<TenantId>(free - state.tenants.begin());
@@ -150,11 +160,25 @@ Result<TenantId> SharedCard::add_tenant(const TenantShare& share) {
                          return from == to ? 1
                                            : state.memories->news_between(group(from), group(to));
                        });
-  state.memories->place(tenant.places, share.weight);
+  state.units().place(tenant.places, share.weight);
   return id;
 }
 
-Result<Cycles> SharedCard::remove_tenant(TenantId id) {
+namespace {
+
+// State buffer and kernel memory of a core, each through the DMA engine that fills it.
+Cycles clear_cycles(const Boxes& boxes, const ChipConfig& chip) {
+  const auto bytes = [](const engines::PartitionedMemory& memory) {
+    return memory.partitions() * memory.bytes_per_partition();
+  };
+  return ceil_div(std::max(bytes(boxes.state_buffer), bytes(boxes.kernel_memory)),
+                  std::int64_t{chip.dma.port_bytes});
+}
+
+}  // namespace
+
+// Nobody reads what it has from here on; the clock says when it is zero.
+Status SharedCard::remove_tenant(TenantId id, std::function<void(const TenantCleared&)> cleared) {
   State& state = *state_;
   Tenant& tenant = state.at(id);
   if (tenant.phase != Tenant::Phase::kQuiet) {
@@ -163,18 +187,39 @@ Result<Cycles> SharedCard::remove_tenant(TenantId id) {
   for (std::size_t program = 0; program < tenant.programs.size(); ++program) {
     if (tenant.programs[program]) TESSERA_RETURN_IF_ERROR(unload(id, program));
   }
+  Cycles cycles = 0;
   for (const int core : tenant.placement.core) {
     Boxes& boxes = state.cores[static_cast<std::size_t>(core)]->boxes;
     boxes.state_buffer.clear(0, boxes.state_buffer.bytes_per_partition());
     boxes.kernel_memory.clear(0, boxes.kernel_memory.bytes_per_partition());
     state.cores[static_cast<std::size_t>(core)]->forget_descriptors();
+    cycles = std::max(cycles, clear_cycles(boxes, state.chip));
   }
   state.physical_of(tenant)->clear(tenant.share.memory);
+  state.begin();
   state.units().settle(tenant.places);
-  state.units().remove(tenant.places);
-  const Cycles cycles = dram_costs(state.chip).cycles(tenant.share.memory.bytes);
-  state.tenants[id].reset();
-  return cycles;
+  tenant.cleared.begin = state.now_at_earliest();
+  tenant.cleared.bytes = tenant.used * std::ssize(tenant.placement.group);
+  tenant.fill_at = tenant.cleared.begin + cycles;
+  tenant.phase = Tenant::Phase::kClearsCores;
+  tenant.when_cleared = std::move(cleared);
+  return {};
+}
+
+// Of a tenant that is being cleared, whose turn has come.
+void SharedCard::State::clear_on(TenantId id) {
+  Tenant& tenant = *tenants[id];
+  if (tenant.phase == Tenant::Phase::kClearsCores && tenant.fill_at <= now) {
+    tenant.phase = Tenant::Phase::kClearsMemory;
+    if (tenant.used > 0) units().fill(tenant.places, tenant.used, now);
+  }
+  if (tenant.phase != Tenant::Phase::kClearsMemory || units().fills(tenant.places)) return;
+  tenant.cleared.end = now;
+  const TenantCleared cleared = tenant.cleared;
+  const auto when_cleared = std::move(tenant.when_cleared);
+  units().remove(tenant.places);
+  tenants[id].reset();
+  if (when_cleared) when_cleared(cleared);
 }
 
 const CardPlacement& SharedCard::placement(TenantId tenant) const {
@@ -206,6 +251,11 @@ Result<std::size_t> SharedCard::load(TenantId id, const isa::CardProgram& progra
   const auto free = std::find(tenant.programs.begin(), tenant.programs.end(), nullptr);
   const auto place = static_cast<std::size_t>(free - tenant.programs.begin());
   if (place == tenant.programs.size()) tenant.programs.emplace_back();
+  for (const std::size_t network : placed.networks) {
+    const std::int64_t last = state_->dram.taken(network).last();
+    tenant.used = std::max(
+        tenant.used, round_up(last - tenant.share.memory.first, kTenantMemoryAlignment));
+  }
   tenant.programs[place] = std::make_unique<ProgramCores::Placed>(std::move(placed));
   return place;
 }
@@ -260,16 +310,20 @@ Status SharedCard::start(TenantId id, TenantRun run) {
   if (tenant.phase != Tenant::Phase::kQuiet) {
     return Error{ErrorCode::kInvalidArgument, fmt::format("tenant {} runs already", id)};
   }
-  if (!state.busy()) {
-    state.memories->reset();
-    state.now = 0;
-    state.stepped = false;
-  }
-  const Cycles at = state.now + (state.stepped ? 1 : 0) + run.at;
+  state.begin();
+  const Cycles at = state.now_at_earliest() + run.at;
   tenant.run = std::move(run);
   tenant.result = {.status = {}, .begin = at, .end = at, .cycles = 0, .segments = {}};
   tenant.segment = 0;
   return state.begin_segment(tenant, at);
+}
+
+// The clock, where nobody is on it.
+void SharedCard::State::begin() {
+  if (busy()) return;
+  memories->reset();
+  now = 0;
+  stepped = false;
 }
 
 Status SharedCard::State::begin_segment(Tenant& tenant, Cycles from) {
@@ -374,11 +428,16 @@ bool SharedCard::running(TenantId tenant) const {
 }
 Cycles SharedCard::now() const { return state_->now; }
 
+Cycles SharedCard::State::next_of(const Tenant& tenant) const {
+  if (tenant.phase == Tenant::Phase::kRuns) return tenant.cores->next();
+  return tenant.phase == Tenant::Phase::kClearsCores ? tenant.fill_at : kNever;
+}
+
 void SharedCard::step() {
   State& state = *state_;
   Cycles next = state.memories->next();
   for (const auto& one : state.tenants) {
-    if (one && one->phase == Tenant::Phase::kRuns) next = std::min(next, one->cores->next());
+    if (one) next = std::min(next, state.next_of(*one));
   }
   if (next == kNever || ++state.steps % kDeadlockPeriod == 0) state.stop_deadlocked();
   if (next == kNever) return;
@@ -392,8 +451,10 @@ void SharedCard::step() {
   }
   if (state.memories->next() <= next) state.memories->step(next);
   state.take_exceptions();
-  for (const auto& one : state.tenants) {
-    if (one && one->phase != Tenant::Phase::kQuiet) state.settle(*one);
+  for (TenantId id = 0; id < state.tenants.size(); ++id) {
+    if (!state.tenants[id]) continue;
+    if (state.tenants[id]->phase != Tenant::Phase::kQuiet) state.settle(*state.tenants[id]);
+    state.clear_on(id);
   }
 }
 
@@ -402,7 +463,7 @@ void SharedCard::step() {
 SharedCard::SharedCard(std::unique_ptr<State> state) : state_(std::move(state)) {}
 SharedCard::~SharedCard() = default;
 
-Result<std::unique_ptr<SharedCard>> SharedCard::create(const ChipConfig& chip) {
+Result<std::unique_ptr<SharedCard>> SharedCard::create(const ChipConfig& chip, int cards) {
   if (chip.card.features.dynamic_bandwidth == 0 || chip.message.ports != 0) {
     return Error{
         ErrorCode::kUnsupported,
@@ -411,17 +472,25 @@ Result<std::unique_ptr<SharedCard>> SharedCard::create(const ChipConfig& chip) {
                                             : "cores own fixed parts of the channels "
                                               "(card_features.dynamic_bandwidth = 0)")};
   }
-  auto state = std::make_unique<State>(chip);
+  if (cards > 1 && chip.card.features.needed_bytes_only == 0) {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("tenants on cards of '{}', which exchange whole results "
+                             "(card_features.needed_bytes_only = 0); use an architecture without, "
+                             "or one card",
+                             chip.name)};
+  }
+  TESSERA_TRY(const CardPlacement all, spread_cores(chip, cards, 1));  // so many cards are allowed
+  auto state = std::make_unique<State>(chip, all.cards);
   std::vector<std::vector<engines::DramPort*>> ports;
-  for (int core = 0; core < chip.card.cores(); ++core) {
+  for (int core = 0; core < cards * chip.card.cores(); ++core) {
     state->cores.push_back(std::make_unique<CoreState>(chip, &state->dram));
     ports.push_back(state->cores.back()->boxes.ports_of_dram());
   }
-  for (int group = 0; group < chip.card.groups; ++group) {
+  for (int group = 0; group < cards * chip.card.groups; ++group) {
     TESSERA_TRY(auto physical, engines::PhysicalMemory::create(chip.dram.bytes));
     state->physical.push_back(std::move(physical));
   }
-  state->memories = CardMemories::shared(chip, ports);
+  TESSERA_TRY(state->memories, CardMemories::shared(chip, cards, ports));
   state->memories->reset();
   return std::unique_ptr<SharedCard>(new SharedCard(std::move(state)));
 }

@@ -1,5 +1,5 @@
-// A card that tenants share: each runs programs of its own on cores of its own, at the same time as the
-// others, on one clock.
+// A card that tenants share, or several with a network between them: each tenant runs programs of its own on
+// cores of its own, at the same time as the others, on one clock.
 //
 //   tenant 0: cores 0 1 2 3 ─┐ load/save unit of group 0 ─ its channel
 //   tenant 1: cores 4 5     ─┤ load/save unit of group 1 ─ its channel, by weight
@@ -7,12 +7,17 @@
 //
 // What a tenant has: its cores with all that is in them; a range of the memory of each group in which it
 // has a core, the same in all of them; of each of these channels its weight among those that ask; of each
-// link of the ring as much as of the cores of the card. Cores, memory and ring are its own whether or not
-// others use theirs, so tenants that have no group in common change no cycle of each other.
+// link of a card's ring as much as of the cores of that card, and of the network's ports the least of these
+// parts. Cores, memory, ring and network are its own whether or not others use theirs, so tenants that have
+// no group in common change no cycle of each other.
 //
 // The load/save unit checks every request against the tenant's range. One that is outside, a bad
 // descriptor, a trap or a deadlock stops its own tenant's run; the others go on, and what it had on its
-// way ends without touching a memory. Memories are cleared when a tenant leaves.
+// way ends without touching a memory.
+//
+// A tenant that leaves is cleared, on the clock, while others run: first its cores, each through its DMA
+// engines; then, so that nothing can be written behind the zeros, what its programs have had of its range, by
+// the load/save units, as requests of its own that have its weight. Nobody gets its cores or range before.
 #pragma once
 
 #include <functional>
@@ -49,6 +54,12 @@ struct TenantResult {
   std::vector<CardStatistics> segments;  // those that have ended
 };
 
+// What a tenant that left has given up, and when the zeros were written.
+struct TenantCleared {
+  Cycles begin = 0, end = 0;   // of the card's clock
+  std::int64_t bytes = 0;      // of all its memories
+};
+
 struct TenantRun {
   std::size_t program = 0;  // from load()
   Cycles at = 0;            // it begins that many cycles from now on
@@ -64,8 +75,8 @@ struct TenantRun {
 class SharedCard {
  public:
   // kUnsupported: the architecture's card has no parts for tenants (card_features.dynamic_bandwidth 0, or
-  // message ports).
-  static Result<std::unique_ptr<SharedCard>> create(const ChipConfig& chip);
+  // message ports; on several cards needed_bytes_only 0). Cores and groups have the numbers of all cards.
+  static Result<std::unique_ptr<SharedCard>> create(const ChipConfig& chip, int cards = 1);
   ~SharedCard();
   SharedCard(const SharedCard&) = delete;
   SharedCard& operator=(const SharedCard&) = delete;
@@ -73,9 +84,9 @@ class SharedCard {
   // Tenants come and go while others run. The error names a core that somebody has, a range that overlaps
   // another one's in a group of both, or what is out of bounds.
   Result<TenantId> add_tenant(const TenantShare& share);
-  // One that does not run. State buffers, kernel memories and the range are zero before anybody else can
-  // have them. Returns how long the channels take to clear the range, on the card's clock.
-  Result<Cycles> remove_tenant(TenantId tenant);
+  // One that does not run is cleared from now on, as a run that begins; then it is no tenant any more, and
+  // `cleared` is called. A card that was quiet begins at cycle 0.
+  Status remove_tenant(TenantId tenant, std::function<void(const TenantCleared&)> cleared);
   const CardPlacement& placement(TenantId tenant) const;
   const TenantShare& share(TenantId tenant) const;
   // Moves base and limit of a tenant that does not run; what is loaded stays where it is.

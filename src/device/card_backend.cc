@@ -38,8 +38,9 @@ class CardBackend : public Backend {
     TESSERA_TRY(const CardPlacement placement, spread_cores(chip_, options_.cards, options_.cores));
     auto loaded = std::make_unique<LoadedCard>();
     loaded->name = network->path;
-    TESSERA_TRY(loaded->network, compile_for_card(*network, chip_, placement, options_.split,
-                                                  options_.cores_per_image));
+    const int of_team = options_.images > 1 ? options_.cores / options_.images : 0;
+    TESSERA_TRY(loaded->network,
+                compile_for_card(*network, chip_, placement, options_.split, of_team));
     loaded->inputs = loaded->network.inputs();
     loaded->outputs = loaded->network.outputs();
     for (int kernel = 0; kernel < options_.kernels; ++kernel) {
@@ -110,7 +111,7 @@ class CardBackend : public Backend {
                                  bool timing_only) {
     const isa::Program& first = loaded.network.first();
     RunResult result = loaded.network.begin_result(chip_);
-    if (options_.cores_per_image > 0) result.images = options_.cores / options_.cores_per_image;
+    result.images = options_.images;
     card::CoreOptions options;
     options.timing_only = timing_only;
     options.check_hazards = options_.check_hazards;

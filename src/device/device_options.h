@@ -52,7 +52,7 @@ struct DeviceConfig {
   int cores = 1;                                              // sim: that run a network together
   int cards = 1;                       // sim: on which they are, as evenly as can be
   CoreSplit split = CoreSplit::kAuto;  // and what each does of a layer
-  int cores_per_image = 0;             // sim: teams, each with an image of its own; 0: one of all
+  int images = 1;                      // sim: at once, each on a team of the cores; divides them
   // sim: not null, it runs on this and has its cores (device/virtual_card.h); shared with the application.
   std::shared_ptr<VirtualProcessor> processor = {};
   Pace pace = {};

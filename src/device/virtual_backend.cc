@@ -36,7 +36,7 @@ class VirtualBackend : public Backend {
 
   // Its weights lie in the processor's memory, which is cleared and filled again when it gets other cores.
   Result<LoadedSet> load(const std::shared_ptr<const NetworkState>& network) override {
-    TESSERA_TRY(auto program, processor_->add(network, options_.split));
+    TESSERA_TRY(auto program, processor_->add(network, options_.split, options_.images));
     auto loaded = std::make_unique<LoadedVirtual>(processor_, std::move(program));
     loaded->name = network->path;
     loaded->inputs = loaded->program->compiled->inputs();
@@ -82,7 +82,6 @@ class VirtualBackend : public Backend {
 const char* wrong_option(const DeviceConfig& options) {
   if (options.kind != DeviceKind::kSim) return "another kind of device than 'sim'";
   if (options.cores > 1 || options.cards > 1) return "a number of cores or cards";
-  if (options.cores_per_image > 0) return "cores an image";
   if (options.kernels > 1) return "several kernels";
   if (options.serial) return "one task at a time";
   if (options.values == Values::kHost || options.pace.enabled) return "a pace";

@@ -18,7 +18,15 @@
 namespace tessera::device {
 
 struct VirtualCardState {
-  explicit VirtualCardState(const ChipConfig& of) : chip(of), owner(of.card.cores(), nullptr) {}
+  VirtualCardState(const ChipConfig& of, int all)
+      : chip(of), cards(all), owner(static_cast<std::size_t>(all * of.card.cores()), nullptr) {}
+
+  int cores() const { return static_cast<int>(owner.size()); }
+  // "'cloud16' has 16"
+  std::string having() const {
+    return cards == 1 ? fmt::format("'{}' has {}", chip.name, cores())
+                      : fmt::format("{} cards of '{}' have {}", cards, chip.name, cores());
+  }
 
   // The thread in front may step.
   bool may_step() const { return idle_in_step == 0 && card->busy(); }
@@ -35,6 +43,7 @@ struct VirtualCardState {
 
   const ProcessMark mark;
   const ChipConfig chip;
+  const int cards;
   std::mutex mutex;  // of what follows
   std::condition_variable changed;
   std::atomic<int> wanted = 0;  // threads that wait for the lock, before whom the clock stops
@@ -134,21 +143,24 @@ bool have_in_common(const std::vector<int>& groups, const std::vector<int>& othe
 
 VirtualCard::VirtualCard(std::shared_ptr<VirtualCardState> state) : state_(std::move(state)) {}
 
-Result<std::shared_ptr<VirtualCard>> VirtualCard::create(const ChipConfig& chip) {
-  auto state = make_shared_here<VirtualCardState>(chip);
-  TESSERA_TRY(state->card, card::SharedCard::create(chip));
+Result<std::shared_ptr<VirtualCard>> VirtualCard::create(const ChipConfig& chip, int cards) {
+  TESSERA_TRY(auto shared, card::SharedCard::create(chip, cards));
+  auto state = make_shared_here<VirtualCardState>(chip, cards);
+  state->card = std::move(shared);
   return std::shared_ptr<VirtualCard>(new VirtualCard(std::move(state)));
 }
 
 const ChipConfig& VirtualCard::chip() const { return state_->chip; }
+int VirtualCard::cards() const { return state_->cards; }
 card::SharedCard& VirtualCard::shared_card() { return *state_->card; }
 
 namespace {
 
-Status check_share(const ProcessorShare& share, const ChipConfig& chip) {
-  if (share.core_numbers.empty() && (share.cores < 0 || share.cores > chip.card.cores())) {
-    return invalid(fmt::format("{} cores; '{}' has {}, allowed 0 (none yet) to {}", share.cores,
-                               chip.name, chip.card.cores(), chip.card.cores()));
+Status check_share(const ProcessorShare& share, const VirtualCardState& state) {
+  const ChipConfig& chip = state.chip;
+  if (share.core_numbers.empty() && (share.cores < 0 || share.cores > state.cores())) {
+    return invalid(fmt::format("{} cores; {}, allowed 0 (none yet) to {}", share.cores,
+                               state.having(), state.cores()));
   }
   if (share.memory_bytes < 0 || share.memory_bytes > chip.dram.bytes) {
     return invalid(
@@ -188,7 +200,7 @@ Result<std::shared_ptr<VirtualProcessor>> VirtualCard::take(const ProcessorShare
     }
     const Status checked = std::ranges::any_of(state.processors, named)
                                ? invalid("there are two of this name; allowed is one")
-                               : check_share(share, state.chip);
+                               : check_share(share, state);
     if (!checked.ok()) return checked.error().with_context(fmt::format("tenant '{}'", name));
     processor.reset(new VirtualProcessor(state_, name, memory_of(share, state.chip), share.weight),
                     DeleteHere{});
@@ -204,7 +216,8 @@ CardStatus VirtualCard::status() const {
   const ChipConfig& chip = state_->chip;
   status.arch = chip.name;
   status.clock_hertz = chip.clock_hertz;
-  status.groups = chip.card.groups;
+  status.cards = state_->cards;
+  status.groups = state_->cards * chip.card.groups;
   status.cores_per_group = chip.card.cores_per_group;
   status.memory_bytes = chip.dram.bytes;
   const CardLock lock(*state_);
@@ -218,9 +231,9 @@ CardStatus VirtualCard::status() const {
 // ---- a processor ----
 
 VirtualProcessor::~VirtualProcessor() {
-  const CardLock lock(*card_);
+  CardLock lock(*card_);
   TESSERA_CHECK(!running_, "virtual processor '{}' is given up while it runs", name_);
-  if (!cores_.empty()) clear();
+  if (!cores_.empty()) clear(lock);
   if (in_step_) --card_->idle_in_step;
   std::erase(card_->processors, this);
   std::ranges::replace(card_->owner, static_cast<const VirtualProcessor*>(this), nullptr);
@@ -250,22 +263,49 @@ ProcessorStatus VirtualProcessor::status_locked() const {
   status.memory_bytes = memory_bytes_;
   status.weight = weight_;
   status.running = running_;
+  status.clearing = clearing_;
   for (const auto& program : programs_) status.networks.push_back(program->network->path);
   return status;
 }
 
-// Zeros what it has, and leaves it without cores. Nothing of it runs.
-void VirtualProcessor::clear() {
-  const Result<Cycles> cleared = card_->card->remove_tenant(tenant_);
-  TESSERA_CHECK(cleared.ok(), "virtual processor '{}': {}", name_, cleared.error().message);
-  counters_.cleared_bytes += range_.bytes * std::ssize(placement_.group);
+// Zeros what it has, and leaves it without cores when the clock has come so far. Nothing of it runs, and
+// nothing begins.
+void VirtualProcessor::clear(CardLock& lock) {
+  bool over = false;
+  if (!card_->card->busy()) card_->base = card_->cycles();
+  const Status begun =
+      card_->card->remove_tenant(tenant_, [&](const card::TenantCleared& cleared) {
+        counters_.cleared_bytes += cleared.bytes;
+        counters_.cleared_cycles += cleared.end - cleared.begin;
+        over = true;
+        card_->changed.notify_all();
+      });
+  TESSERA_CHECK(begun.ok(), "virtual processor '{}': {}", name_, begun.error().message);
+  clearing_ = flies_ = true;
+  if (in_step_) --card_->idle_in_step;
+  lock.step_until(over);
+  clearing_ = flies_ = false;
+  if (in_step_) ++card_->idle_in_step;
   cores_.clear();
 }
 
 // ---- networks ----
 
+// Runs that have not begun wait meanwhile.
+struct VirtualProcessor::Rest {
+  Rest(VirtualProcessor& of, CardLock& lock) : processor(of) {
+    processor.changing_ = true;
+    lock.wait([this] { return !processor.running_; });
+  }
+  ~Rest() { processor.changing_ = false; }
+  Rest(const Rest&) = delete;
+  Rest& operator=(const Rest&) = delete;
+
+  VirtualProcessor& processor;
+};
+
 Result<std::shared_ptr<VirtualProcessor::Program>> VirtualProcessor::add(
-    const std::shared_ptr<const NetworkState>& network, CoreSplit split) {
+    const std::shared_ptr<const NetworkState>& network, CoreSplit split, int images) {
   TESSERA_RETURN_IF_ERROR(card_->mark.check("virtual card"));
   const ChipConfig& chip = card_->chip;
   if (fingerprint(network->chip) != fingerprint(chip)) {
@@ -280,11 +320,12 @@ Result<std::shared_ptr<VirtualProcessor::Program>> VirtualProcessor::add(
   auto program = std::make_shared<Program>();
   program->network = network;
   program->split = split;
-  auto compiled = compile_for_card(*network, chip, placement_, split);
+  program->images = images;
+  auto compiled = compile(*program, placement_);
   if (!compiled.ok()) return compiled.error().with_context(fmt::format("tenant '{}'", name_));
   program->compiled = std::make_shared<const CardNetwork>(std::move(*compiled));
   CardLock lock(*card_);
-  wait_for_rest(lock);
+  const Rest rest(*this, lock);
   TESSERA_RETURN_IF_ERROR(load(*program));
   programs_.push_back(program);
   return program;
@@ -316,7 +357,7 @@ Status VirtualProcessor::load(Program& program) {
 void VirtualProcessor::remove(const std::shared_ptr<Program>& program) {
   const std::lock_guard changing(change_mutex_);
   CardLock lock(*card_);
-  wait_for_rest(lock);
+  const Rest rest(*this, lock);
   std::erase(programs_, program);
   if (cores_.empty()) return;
   const Status unloaded = card_->card->unload(tenant_, program->number);
@@ -351,6 +392,7 @@ struct VirtualProcessor::Flight {
   VirtualProcessor& processor;
   bool over = false;
   card::TenantResult end;
+  int images = 1;
   Cycles base = 0;  // of the card's clock
 };
 
@@ -360,6 +402,7 @@ void VirtualProcessor::end_flight(Flight& flight, card::TenantResult&& end) {
   if (end.status.ok()) {
     ++counters_.runs;
     counters_.last_run_cycles = end.end - end.begin;
+    counters_.last_run_images = flight.images;
   } else {
     ++counters_.failures;
   }
@@ -369,19 +412,13 @@ void VirtualProcessor::end_flight(Flight& flight, card::TenantResult&& end) {
   card_->changed.notify_all();
 }
 
-// Runs that have not begun wait meanwhile.
-void VirtualProcessor::wait_for_rest(CardLock& lock) {
-  changing_ = true;
-  lock.wait([this] { return !running_; });
-  changing_ = false;
-}
-
 Result<RunResult> VirtualProcessor::run(const Program& program, const ProcessorRun& run) {
   TESSERA_RETURN_IF_ERROR(card_->mark.check("virtual card"));
   CardLock lock(*card_);
   lock.wait([this] { return !running_ && !changing_; });
   if (cores_.empty()) return no_cores();
   Flight flight(*this);
+  flight.images = program.images;
   const CardNetwork& network = *program.compiled;  // which stays while this runs
   TenantDram dram(*card_->card, tenant_, program.number);
   const bool timing_only = run.views == nullptr;
@@ -411,6 +448,7 @@ Result<RunResult> VirtualProcessor::run(const Program& program, const ProcessorR
   for (std::size_t i = 0; i < end.segments.size(); ++i) {
     add_card_segment(network.program, i, end.segments[i], result);
   }
+  result.images = program.images;
   result.card_begin = flight.base + end.begin;
   result.card_end = flight.base + end.end;
   if (timing_only) return result;
@@ -433,12 +471,15 @@ void VirtualProcessor::set_in_step(bool in_step) {
 Status VirtualProcessor::resize(int cores) {
   return change([this, cores]() -> Result<std::vector<int>> {
     const ChipConfig& chip = card_->chip;
-    if (cores < 0 || cores > chip.card.cores()) {
-      return invalid(fmt::format("{} cores; '{}' has {}, allowed 0 (none) to {}", cores, chip.name,
-                                 chip.card.cores(), chip.card.cores()));
+    if (cores < 0 || cores > card_->cores()) {
+      return invalid(fmt::format("{} cores; {}, allowed 0 (none) to {}", cores, card_->having(),
+                                 card_->cores()));
     }
     const std::vector<CoreUse> uses = card_->uses_by(this);
-    std::vector<int> chosen = choose_cores(uses, chip.card.cores_per_group, cores);
+    std::vector<int> chosen = choose_cores(uses,
+                                           {.cores_per_group = chip.card.cores_per_group,
+                                            .groups_per_card = chip.card.groups},
+                                           cores);
     if (std::ssize(chosen) == cores) return chosen;
     return Error{ErrorCode::kUnavailable,
                  fmt::format("{} cores are wanted; others have {} of the {} of '{}', allowed is up "
@@ -485,7 +526,7 @@ Status VirtualProcessor::reserve(const Choice& choose, Move& move) {
   const CardLock lock(*card_);
   TESSERA_TRY(move.cores, choose());
   if (!move.cores.empty()) {
-    TESSERA_TRY(move.placement, place_on(card_->chip, 1, move.cores));
+    TESSERA_TRY(move.placement, place_on(card_->chip, card_->cards, move.cores));
     TESSERA_TRY(move.range, choose_range(move.placement));
   }
   for (const int core : move.cores) card_->owner[static_cast<std::size_t>(core)] = this;
@@ -534,6 +575,34 @@ Result<engines::DramRange> VirtualProcessor::choose_range(const CardPlacement& p
                            card_->chip.dram.bytes)};
 }
 
+namespace {
+
+// On how many cards there is a core.
+int cards_in_use(const CardPlacement& placement, const ChipConfig& chip) {
+  std::vector<int> cards;
+  for (const int group : placement.group) cards.push_back(group / chip.card.groups);
+  std::ranges::sort(cards);
+  return static_cast<int>(std::ranges::unique(cards).begin() - cards.begin());
+}
+
+}  // namespace
+
+Result<CardNetwork> VirtualProcessor::compile(const Program& program,
+                                              const CardPlacement& placement) const {
+  const auto cores = static_cast<int>(placement.core.size());
+  const int images = program.images;
+  if (cores % images != 0) {
+    return invalid(fmt::format("{} cores; '{}' makes {} images at once, each on as many cores; "
+                               "allowed are multiples of {}",
+                               cores, program.network->path, images, images));
+  }
+  // A program knows the cards of its cores, and no others.
+  CardPlacement own = placement;
+  own.cards = cards_in_use(placement, card_->chip);
+  return compile_for_card(*program.network, card_->chip, own, program.split,
+                          images > 1 ? cores / images : 0);
+}
+
 // While runs go on. A network whose cores only get other numbers is not compiled again.
 Status VirtualProcessor::compile(Move& move) const {
   for (const auto& program : programs_) {
@@ -541,14 +610,14 @@ Status VirtualProcessor::compile(Move& move) const {
       move.compiled.push_back(program->compiled);
       continue;
     }
-    if (!cores_.empty() && move.placement.memory == placement_.memory) {
+    if (!cores_.empty() && move.placement.memory == placement_.memory &&
+        cards_in_use(move.placement, card_->chip) == cards_in_use(placement_, card_->chip)) {
       auto moved = std::make_shared<CardNetwork>(*program->compiled);
       moved->places = places_of(move.placement, card_->chip);
       move.compiled.push_back(std::move(moved));
       continue;
     }
-    TESSERA_TRY(CardNetwork compiled,
-                compile_for_card(*program->network, card_->chip, move.placement, program->split));
+    TESSERA_TRY(CardNetwork compiled, compile(*program, move.placement));
     move.compiled.push_back(std::make_shared<const CardNetwork>(std::move(compiled)));
   }
   return {};
@@ -556,24 +625,24 @@ Status VirtualProcessor::compile(Move& move) const {
 
 Status VirtualProcessor::change_over(const Move& move) {
   CardLock lock(*card_);
-  wait_for_rest(lock);
+  const Rest rest(*this, lock);
   if (move.cores == cores_) return {};
   Move old{.cores = cores_, .placement = placement_, .range = range_};
   for (const auto& program : programs_) old.compiled.push_back(program->compiled);
-  Status settled = settle_on(move);
+  Status settled = settle_on(move, lock);
   if (settled.ok()) {
     if (!old.cores.empty()) ++counters_.changes;
     return {};
   }
-  const Status back = settle_on(old);
+  const Status back = settle_on(old, lock);
   TESSERA_CHECK(back.ok(), "virtual processor '{}' finds no way back: {}", name_,
                 back.error().message);
   return settled;
 }
 
 // Nothing of it runs.
-Status VirtualProcessor::settle_on(const Move& move) {
-  if (!cores_.empty()) clear();
+Status VirtualProcessor::settle_on(const Move& move, CardLock& lock) {
+  if (!cores_.empty()) clear(lock);
   for (std::size_t i = 0; i < programs_.size(); ++i) programs_[i]->compiled = move.compiled[i];
   if (move.cores.empty()) return {};
   TESSERA_TRY(tenant_, card_->card->add_tenant({move.cores, move.range, weight_}));

@@ -1,5 +1,5 @@
-// A card that several tenants use at once: each has a virtual processor, cores, memory and bandwidth of its
-// own, and all are simulated on one clock.
+// A card that several tenants use at once, or several cards: each tenant has a virtual processor, cores, memory
+// and bandwidth of its own, and all are simulated on one clock.
 //
 //   tenant's thread ─ run ─┐
 //   tenant's thread ─ run ─┤ lock ─► SharedCard: the thread in front steps the clock until its own run is
@@ -9,8 +9,8 @@
 // in step (set_in_step()): then cycles follow from the runs alone.
 //
 // Other cores: networks are compiled for them while runs go on; the changeover waits for the run that is
-// under way, clears the cores and memory that it had and places the networks anew. A processor may be left
-// without cores: its runs end with kUnavailable until it has some.
+// under way, clears the cores and memory that it had, which takes time on the clock, and places the networks
+// anew. A processor may be left without cores: its runs end with kUnavailable until it has some.
 #pragma once
 
 #include <cstdint>
@@ -49,11 +49,12 @@ struct ProcessorShare {
 class VirtualCard {
  public:
   // As SharedCard::create().
-  static Result<std::shared_ptr<VirtualCard>> create(const ChipConfig& chip);
+  static Result<std::shared_ptr<VirtualCard>> create(const ChipConfig& chip, int cards = 1);
 
   const ChipConfig& chip() const;
+  int cards() const;
   // The error names what is not free, or out of bounds. The processor's cores and memory go back, cleared,
-  // with its last owner.
+  // with its last owner, who waits for that.
   Result<std::shared_ptr<VirtualProcessor>> take(const ProcessorShare& share);
   CardStatus status() const;
 
@@ -79,6 +80,7 @@ class VirtualProcessor {
   struct Program {
     std::shared_ptr<const NetworkState> network;
     CoreSplit split = CoreSplit::kAuto;
+    int images = 1;                               // that a run makes, each on a team of the cores
     std::shared_ptr<const CardNetwork> compiled;  // for the cores that the processor has
     std::size_t number = 0;                       // on the card
   };
@@ -94,9 +96,10 @@ class VirtualProcessor {
   const std::shared_ptr<VirtualCardState>& card() const { return card_; }
 
   // Compiles the network for the cores that it has, and again for each others that it gets; places it in
-  // its memory. It stays until it is removed.
+  // its memory. It stays until it is removed. With several images the cores are as many teams, whatever
+  // their number, and the network has the inputs and outputs of all.
   Result<std::shared_ptr<Program>> add(const std::shared_ptr<const NetworkState>& network,
-                                       CoreSplit split);
+                                       CoreSplit split, int images = 1);
   void remove(const std::shared_ptr<Program>& program);
   // Waits for the run before, and for the end of this one.
   Result<RunResult> run(const Program& program, const ProcessorRun& run);
@@ -129,16 +132,17 @@ class VirtualProcessor {
   Status reserve(const Choice& choose, Move& move);
   void forget(const Move& move);
   Status compile(Move& move) const;
+  Result<CardNetwork> compile(const Program& program, const CardPlacement& placement) const;
   Status change_over(const Move& move);
-  Status settle_on(const Move& move);
+  Status settle_on(const Move& move, CardLock& lock);
   Result<engines::DramRange> choose_range(const CardPlacement& placement) const;
   Status load(Program& program);
-  void clear();
+  void clear(CardLock& lock);
   Error no_cores() const;
   ProcessorStatus status_locked() const;
   struct Flight;  // a run
   void end_flight(Flight& flight, card::TenantResult&& end);
-  void wait_for_rest(CardLock& lock);
+  struct Rest;  // in which nothing of it runs
 
   const std::shared_ptr<VirtualCardState> card_;  // shared with the card's other processors
   const std::string name_;
@@ -153,7 +157,8 @@ class VirtualProcessor {
   std::vector<std::shared_ptr<Program>> programs_;
   const Move* pending_ = nullptr;  // what is reserved for a change
   bool running_ = false;           // until what it gave has been taken
-  bool flies_ = false;             // until it has ended on the clock
+  bool flies_ = false;             // until its run, or the clearing, has ended on the clock
+  bool clearing_ = false;
   bool changing_ = false, in_step_ = false;
   ProcessorStatus counters_;
 };

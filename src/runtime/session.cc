@@ -347,7 +347,7 @@ void forget_states(SessionState& session) {
 }
 
 // One kernel for the network's chip.
-device::DeviceConfig device_of(const SessionOptions& options, const ChipConfig& chip) {
+device::DeviceConfig device_of(const SessionOptions& options, const ChipConfig& chip, int images) {
   device::DeviceConfig result;
   result.kind = options.device;
   result.chip = chip;
@@ -361,7 +361,7 @@ device::DeviceConfig device_of(const SessionOptions& options, const ChipConfig& 
   result.cores = options.cores;
   result.cards = options.cards;
   result.split = options.split;
-  result.cores_per_image = options.cores_per_image;
+  result.images = images;
   result.processor = options.processor.state();
   result.progress = options.progress;
   return result;
@@ -370,17 +370,19 @@ device::DeviceConfig device_of(const SessionOptions& options, const ChipConfig& 
 // A divisor of the cores, each team of so many with an image of its own.
 Result<int> images_of(const SessionOptions& options) {
   if (options.cores_per_image == 0) return 1;
-  if (options.cores_per_image >= 1 && options.cores >= 1 &&
-      options.cores % options.cores_per_image == 0) {
-    return options.cores / options.cores_per_image;
+  const int cores = options.processor ? static_cast<int>(options.processor.status().cores.size())
+                                      : options.cores;
+  if (options.processor && cores == 0) return 1;  // which is the device's error
+  if (options.cores_per_image >= 1 && cores >= 1 && cores % options.cores_per_image == 0) {
+    return cores / options.cores_per_image;
   }
   std::vector<int> allowed;
-  for (int cores = 1; cores <= options.cores; ++cores) {
-    if (options.cores % cores == 0) allowed.push_back(cores);
+  for (int of_team = 1; of_team <= cores; ++of_team) {
+    if (cores % of_team == 0) allowed.push_back(of_team);
   }
   return Error{ErrorCode::kInvalidArgument,
-               fmt::format("{} cores an image, of {}; allowed {}", options.cores_per_image,
-                           options.cores, fmt::join(allowed, ", "))};
+               fmt::format("{} cores an image, of {}; allowed {}", options.cores_per_image, cores,
+                           fmt::join(allowed, ", "))};
 }
 
 // As of a network with inputs and outputs for each image.
@@ -429,7 +431,7 @@ Result<Session> Session::open(const Network& network, const SessionOptions& opti
     TESSERA_TRY(const int images, images_of(options));
     state->network = for_images(network.share(), images);
     TESSERA_TRY(state->device,
-                device::make_device(device_of(state->options, state->network->chip)));
+                device::make_device(device_of(state->options, state->network->chip, images)));
     TESSERA_TRY(state->loaded, state->device->load(state->network));
     const NetworkState& of = *state->network;
     TESSERA_TRY(state->own_inputs, allocate_all(*state->device, of.device_inputs));

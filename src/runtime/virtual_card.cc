@@ -44,10 +44,10 @@ Status VirtualProcessor::move(std::vector<int> core_numbers) const {
   });
 }
 
-Result<VirtualCard> VirtualCard::open(const std::string& arch) {
+Result<VirtualCard> VirtualCard::open(const std::string& arch, int cards) {
   return guarded("opening a virtual card", [&]() -> Result<VirtualCard> {
     TESSERA_TRY(const ChipConfig chip, load_chip_config(arch));
-    TESSERA_TRY(auto state, device::VirtualCard::create(chip));
+    TESSERA_TRY(auto state, device::VirtualCard::create(chip, cards));
     return VirtualCard(std::move(state));
   });
 }

@@ -11,7 +11,9 @@ namespace tessera::engines {
 CardMemory::CardMemory(const UnitSizes& sizes, const RingSizes& ring, const NetworkSizes& network,
                        const std::vector<std::vector<CorePort>>& ports,
                        const std::vector<MemoryPort*>& memories)
-    : memories_(memories),
+    : groups_of_card_(ring.groups),
+      cores_of_group_(sizes.cores_per_group),
+      memories_(memories),
       wakes_(2 * memories.size() + static_cast<std::size_t>(sizes.cards) + 1),
       order_(wakes_.size()),
       memory_stepped_(memories.size()),
@@ -96,17 +98,32 @@ Cycles CardMemory::step(Cycles now, std::span<const std::size_t> order) {
   return wakes_.earliest();
 }
 
-void CardMemory::place(const CardPlaces& places, std::int64_t weight, const Ratio& part) {
+void CardMemory::place(const CardPlaces& places, std::int64_t weight) {
   std::size_t outstanding = 0;
   for (std::size_t g = 0; g < ports_.size(); ++g) {
     for (const CorePort& one : ports_[g]) {
-      const auto core = static_cast<int>(g) * units_[g]->cores() + one.core;
+      const auto core = static_cast<int>(g) * cores_of_group_ + one.core;
       if (std::ranges::find(places.core, core) == places.core.end()) continue;
       outstanding += one.port->completions.capacity();
     }
   }
   for (const std::uint8_t group : places.group) unit(group).place(places, weight, outstanding);
-  if (ring() != nullptr) ring()->set_lane(places.program, part, outstanding);
+  place_lanes(places, outstanding);
+}
+
+void CardMemory::place_lanes(const CardPlaces& places, std::size_t outstanding) {
+  const int cores = groups_of_card_ * cores_of_group_;
+  int least = cores;
+  for (int card = 0; card * groups_of_card_ < static_cast<int>(units_.size()); ++card) {
+    const auto own = static_cast<int>(
+        std::ranges::count_if(places.core, [&](int core) { return core / cores == card; }));
+    if (own == 0) continue;
+    least = std::min(least, own);
+    if (ring(card) != nullptr) {
+      ring(card)->set_lane(places.program, Ratio(own, cores), outstanding);
+    }
+  }
+  if (network_) network_->set_lane(places.program, Ratio(least, cores), 2 * outstanding);
 }
 
 void CardMemory::remove(const CardPlaces& places) {
@@ -137,6 +154,19 @@ bool CardMemory::stuck(const CardPlaces& places, Cycles now) const {
 
 void CardMemory::settle(const CardPlaces& places) {
   for (const std::uint8_t group : places.group) unit(group).settle(places.program);
+}
+
+void CardMemory::fill(const CardPlaces& places, std::int64_t bytes, Cycles now) {
+  for (const std::uint8_t group : places.group) {
+    unit(group).fill(places, bytes, now);
+    wake(group, now + 1);
+  }
+}
+
+bool CardMemory::fills(const CardPlaces& places) const {
+  return std::ranges::any_of(places.group, [&](std::uint8_t group) {
+    return units_[group]->fills(places.program);
+  });
 }
 
 bool CardMemory::has_exceptions() const {

@@ -54,10 +54,11 @@ class CardMemory {
   }
   // Null where there is one card.
   NetworkStations* network() { return network_.get(); }
-  // ---- programs that share the card, one card; as of its units and its ring ----
+  // ---- programs that share the cards; as of the units, rings and network ----
 
-  // `part` of each link of the ring is the program's.
-  void place(const CardPlaces& places, std::int64_t weight, const Ratio& part);
+  // A program has of each link of a card's ring what it has of that card's cores, and of the network's ports
+  // the least of these parts.
+  void place(const CardPlaces& places, std::int64_t weight);
   void remove(const CardPlaces& places);
   void stop(const CardPlaces& places, Cycles now);
   // No request of it is on its way, or waits at a port.
@@ -65,6 +66,9 @@ class CardMemory {
   // What is on its way waits for members of its share, and nothing else.
   bool stuck(const CardPlaces& places, Cycles now) const;
   void settle(const CardPlaces& places);
+  // Zeros into the first so many bytes of its range in each of its memories, until none of them fills.
+  void fill(const CardPlaces& places, std::int64_t bytes, Cycles now);
+  bool fills(const CardPlaces& places) const;
   bool has_exceptions() const;
   std::vector<MemoryException> take_exceptions();
 
@@ -74,7 +78,9 @@ class CardMemory {
 
  private:
   void step_box(std::size_t box, Cycles now);
+  void place_lanes(const CardPlaces& places, std::size_t outstanding);
 
+  const int groups_of_card_, cores_of_group_;
   const std::vector<MemoryPort*> memories_;
   CardWakes wakes_;                                // units, memories, rings, network
   std::vector<std::unique_ptr<GroupRing>> rings_;  // of each card

@@ -28,6 +28,7 @@ struct NetworkSizes {
   Ratio cycles_of_byte{1, 1};  // of the core's clock
   Cycles latency_cycles = 0;   // at least 0
   FrameSizes frame{};
+  int lanes = 1;  // of the stations: parts of each port, for programs that share the cards
 
   // Of a port of so many gigabits (10^9) a second.
   static Ratio cycles_at(std::int64_t core_hertz, std::int64_t gigabits_per_second) {

@@ -70,6 +70,7 @@ void LoadSaveUnit::reset() {
   bus_free_ = memory_last_ = 0;
   stopped_ = 0;
   by_program_.clear();
+  fills_.clear();
   exceptions_.clear();
   counters_ = {};
 }
@@ -153,6 +154,46 @@ std::size_t LoadSaveUnit::waiting_for_members(std::uint32_t program, Cycles now)
   return requests;
 }
 
+void LoadSaveUnit::fill(const CardPlaces& places, std::int64_t bytes, Cycles now) {
+  Fill& fill = fills_[places.program];
+  fill = {};
+  fill.grid = {.address = places.base,
+               .run_bytes = kFillBytes,
+               .axes = 1,
+               .extents = {ceil_div(bytes, kFillBytes)},
+               .strides = {kFillBytes}};
+  fill.runs = fill.grid.extents[0];
+  fill.core = CoreSet{1} << places.core[0];
+  for (int i = 0; i < kFillsOnTheirWay; ++i) fill_next(places.program, now);
+}
+
+bool LoadSaveUnit::fills(std::uint32_t program) const {
+  const auto found = fills_.find(program);
+  return found != fills_.end() && found->second.done < found->second.runs;
+}
+
+void LoadSaveUnit::fill_on(std::uint32_t program, Cycles now) {
+  ++fills_.at(program).done;
+  fill_next(program, now);
+}
+
+void LoadSaveUnit::fill_next(std::uint32_t program, Cycles now) {
+  Fill& fill = fills_.at(program);
+  if (fill.asked == fill.runs) return;
+  HomeJob job;
+  job.request.dram = {.grid = &fill.grid,
+                      .first_run = fill.asked,
+                      .runs = 1,
+                      .bytes = fill.grid.run_bytes,
+                      .write = true};
+  job.request.home = wiring_.group;
+  job.request.program = program;
+  job.cores = fill.core;
+  job.fill = true;
+  ++fill.asked;
+  ask(job, now);
+}
+
 void LoadSaveUnit::settle(std::uint32_t program) {
   stopped_ &= ~(CoreSet{1} << program);
   for (Side& side : sides_) {
@@ -211,7 +252,11 @@ void LoadSaveUnit::take_memory(Cycles now) {
     memory_last_ = std::max(memory_last_, done->at);
     jobs_.free.push_back(done->ticket);
     wiring_.memory->take_completion();
-    answer(job, now);
+    if (job.fill) {
+      fill_on(job.request.program, now);
+    } else {
+      answer(job, now);
+    }
   }
 }
 
@@ -282,11 +327,14 @@ void LoadSaveUnit::take_ring(Cycles now) {
 
 void LoadSaveUnit::take_network(Cycles now) {
   if (wiring_.network == nullptr) return;
-  auto& deliveries = wiring_.network->deliveries(wiring_.group);
-  while (!deliveries.empty() && deliveries.front().at + sizes_.frame.unpack_cycles <= now) {
-    const CardMessage message = deliveries.front().message;
-    deliveries.pop();
-    take_message(message, message.from, now);
+  for (int lane = 0; lane < wiring_.network->lanes(); ++lane) {
+    auto& deliveries =
+        wiring_.network->deliveries(wiring_.group, static_cast<std::uint32_t>(lane));
+    while (!deliveries.empty() && deliveries.front().at + sizes_.frame.unpack_cycles <= now) {
+      const CardMessage message = deliveries.front().message;
+      deliveries.pop();
+      take_message(message, message.from, now);
+    }
   }
 }
 
@@ -677,7 +725,9 @@ Cycles LoadSaveUnit::next_step(Cycles now) const {
     arrives(
         wiring_.ring->deliveries(wiring_.group - first_group(), static_cast<std::uint32_t>(lane)));
   }
-  if (wiring_.network != nullptr) arrives(wiring_.network->deliveries(wiring_.group));
+  for (int lane = 0; wiring_.network != nullptr && lane < wiring_.network->lanes(); ++lane) {
+    arrives(wiring_.network->deliveries(wiring_.group, static_cast<std::uint32_t>(lane)));
+  }
   if (!outgoing_.empty()) next = std::min(next, outgoing_.front().at);
   for (const Side& side : sides_) {
     if (side.head_at != kNever) {

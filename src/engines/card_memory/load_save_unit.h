@@ -41,6 +41,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -126,13 +127,17 @@ class LoadSaveUnit {
   std::size_t waiting_for_members(std::uint32_t program, Cycles now) const;
   // When its ports are quiet: as new.
   void settle(std::uint32_t program);
+  // Writes zeros from the program's base on, as its requests, of which there are no others meanwhile; the
+  // bytes are a multiple of kFillBytes. They are in the memory when it fills no more.
+  void fill(const CardPlaces& places, std::int64_t bytes, Cycles now);
+  bool fills(std::uint32_t program) const;
+  static constexpr std::int64_t kFillBytes = 4096;  // of a request
   // Taken out: those since the last call.
   std::vector<MemoryException> take_exceptions() { return std::exchange(exceptions_, {}); }
   bool has_exceptions() const { return !exceptions_.empty(); }
 
   // Members of a share that do not agree; the unit takes nothing more from their ports.
   std::optional<ShareFault> fault() const;
-  int cores() const { return sizes_.cores_per_group; }
   const Counters& counters() const { return counters_; }
   // Of a core of the group.
   const CoreCounters& counters(int core) const {
@@ -193,7 +198,15 @@ class LoadSaveUnit {
     GroupSet groups = 0;
     std::array<std::uint32_t, kGroupsMax> tickets{};
     Cycles handed = 0, cost = 0;
+    bool fill = false;  // nobody waits for an answer
   };
+  // Zeros that a program leaves behind.
+  struct Fill {
+    StridedRuns grid;
+    std::int64_t runs = 0, asked = 0, done = 0;
+    CoreSet core = 0;  // that pays
+  };
+  static constexpr int kFillsOnTheirWay = 4;  // no more than any core has
   struct Outgoing {
     Cycles at = 0;
     CardMessage message;
@@ -251,6 +264,8 @@ class LoadSaveUnit {
                  Cycles now);
   void ask(const HomeJob& job, Cycles now);
   void answer(const HomeJob& job, Cycles now);
+  void fill_on(std::uint32_t program, Cycles now);
+  void fill_next(std::uint32_t program, Cycles now);
   // To groups of this card, of which the unit's is none; to groups of another one.
   void answer_ring(CardMessage message, Cycles now);
   void answer_network(CardMessage message, Cycles now);
@@ -286,6 +301,7 @@ class LoadSaveUnit {
   Cycles memory_last_ = 0;  // the latest completion of the memory
   CoreSet stopped_ = 0;     // programs
   std::vector<ProgramCounters> by_program_;
+  std::map<std::uint32_t, Fill> fills_;  // by program; a grid stays where it is
   std::vector<MemoryException> exceptions_;
   Counters counters_;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "base/check.h"
@@ -16,19 +17,32 @@ constexpr std::uint64_t kResult = std::uint64_t{1} << 32;
 
 NetworkStations::NetworkStations(const NetworkSizes& sizes, int groups_of_card,
                                  std::size_t messages_max, CardWakes& wakes)
-    : groups_of_card_(groups_of_card),
+    : sizes_(sizes),
+      groups_of_card_(groups_of_card),
       messages_max_(messages_max),
       wakes_(wakes),
       cards_(static_cast<std::size_t>(sizes.cards)),
-      network_(sizes, messages_max, 0, cards_),
+      networks_(static_cast<std::size_t>(sizes.lanes)),
       messages_(messages_max),
-      deliveries_(static_cast<std::size_t>(sizes.cards * groups_of_card),
-                  Ring<Delivery>(messages_max)) {
+      deliveries_(static_cast<std::size_t>(sizes.lanes) * groups(), Ring<Delivery>(0)) {
+  if (sizes.lanes == 1) set_lane(0, Ratio(1, 1), messages_max);
   reset();
 }
 
+void NetworkStations::set_lane(std::uint32_t lane, const Ratio& part, std::size_t messages_max) {
+  NetworkSizes sizes = sizes_;
+  sizes.cycles_of_byte = Ratio(sizes_.cycles_of_byte.numerator() * part.denominator(),
+                               sizes_.cycles_of_byte.denominator() * part.numerator());
+  networks_[lane] = std::make_unique<CardNetwork>(sizes, messages_max, 0, cards_);
+  for (std::size_t group = 0; group < groups(); ++group) {
+    deliveries_[lane * groups() + group] = Ring<Delivery>(messages_max);
+  }
+}
+
 void NetworkStations::reset() {
-  network_.reset();
+  for (const auto& network : networks_) {
+    if (network) network->reset();
+  }
   free_.clear();
   for (std::size_t i = messages_max_; i-- > 0;) free_.push_back(static_cast<std::uint32_t>(i));
   for (Ring<Delivery>& ring : deliveries_) ring.clear();
@@ -37,8 +51,8 @@ void NetworkStations::reset() {
 
 void NetworkStations::send_result(int from, int to, std::int64_t bytes, std::uint32_t number,
                                   Cycles now) {
-  network_.inject(from).push(now,
-                             {.from = from, .to = to, .bytes = bytes, .tag = kResult | number});
+  networks_[0]->inject(from).push(
+      now, {.from = from, .to = to, .bytes = bytes, .tag = kResult | number});
 }
 
 void NetworkStations::send(int group, const CardMessage& message, Cycles now) {
@@ -48,13 +62,23 @@ void NetworkStations::send(int group, const CardMessage& message, Cycles now) {
   free_.pop_back();
   messages_[tag] = message;
   const int from = group / groups_of_card_, to = std::countr_zero(message.to) / groups_of_card_;
-  network_.inject(from).push(now, {.from = from, .to = to, .bytes = message.bytes, .tag = tag});
+  networks_[message.program]->inject(from).push(
+      now, {.from = from, .to = to, .bytes = message.bytes, .tag = tag});
 }
 
 Cycles NetworkStations::step(Cycles now) {
-  const Cycles next = network_.step(now);
+  Cycles next = kNever;
+  for (std::uint32_t lane = 0; lane < networks_.size(); ++lane) {
+    if (!networks_[lane]) continue;
+    next = std::min(next, networks_[lane]->step(now));
+    take_deliveries(lane);
+  }
+  return next;
+}
+
+void NetworkStations::take_deliveries(std::uint32_t lane) {
   for (std::size_t card = 0; card < cards_.size(); ++card) {
-    Ring<CardNetwork::Delivery>& known = network_.deliveries(static_cast<int>(card));
+    Ring<CardNetwork::Delivery>& known = networks_[lane]->deliveries(static_cast<int>(card));
     while (!known.empty()) {
       const CardNetwork::Delivery delivery = known.front();
       known.pop();
@@ -65,14 +89,13 @@ Cycles NetworkStations::step(Cycles now) {
       }
       const auto tag = static_cast<std::uint32_t>(delivery.message.tag);
       for (GroupSet rest = messages_[tag].to; rest != 0; rest &= rest - 1) {
-        const auto group = static_cast<std::size_t>(std::countr_zero(rest));
-        deliveries_[group].push({delivery.at, messages_[tag]});
-        wakes_.wake(group, delivery.at);
+        const int group = std::countr_zero(rest);
+        deliveries(group, lane).push({delivery.at, messages_[tag]});
+        wakes_.wake(static_cast<std::size_t>(group), delivery.at);
       }
       free_.push_back(tag);
     }
   }
-  return next;
 }
 
 std::string NetworkStations::describe() const {

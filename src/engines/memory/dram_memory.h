@@ -67,6 +67,8 @@ class DramMemory {
   std::int64_t address(std::size_t network, isa::DramAddress address) const {
     return region(network, address.base).address + static_cast<std::int64_t>(address.offset);
   }
+  // The modelled addresses that it takes.
+  const DramRange& taken(std::size_t network) const { return taken_[network].range; }
   // Where its regions lie.
   isa::DramPlaces places(std::size_t network) const {
     isa::DramPlaces places;
