@@ -489,6 +489,82 @@ TEST(SharedCard, WhatATenantLeavesIsZeroForTheNext) {
   EXPECT_TRUE(bench.card->core_is_zero(2));
 }
 
+// The cores first, then what a program has had of the range, in all of its memories at once.
+TEST(SharedCard, ClearingTakesItsTimeOnTheClock) {
+  const ChipConfig chip = card_of(2, 2);
+  const CardProgram program = chain(chip, 2);
+  Bench bench(chip);
+  bench.add({0, 2}, program, 3);
+  bench.run();
+  const TenantCleared cleared = remove(*bench.card, bench.tenants[0]);
+  constexpr std::int64_t kHad = 11 * 4096;  // of each memory: weights, inputs, outputs and all between
+  EXPECT_EQ(cleared.bytes, 2 * kHad);
+  const std::int64_t cores = std::max(
+      std::int64_t{chip.state_buffer.partitions} * chip.state_buffer.bytes_per_partition,
+      std::int64_t{chip.neural.rows} * chip.neural.kernel_bytes_per_partition);
+  EXPECT_EQ(cleared.begin, 0);
+  EXPECT_EQ(cleared.end, cores / chip.dma.port_bytes + kHad / 16 + 24);
+  Bench nothing(chip);
+  const auto idle = nothing.card->add_tenant({{1}, {0, kRange}, 1});
+  ASSERT_TRUE(idle.ok());
+  EXPECT_EQ(remove(*nothing.card, *idle).end, cores / chip.dma.port_bytes);
+}
+
+// What clears disturbs others as any tenant does: not at all in other groups, by its share in the same.
+TEST(SharedCard, ClearingIsANeighbourLikeOthers) {
+  const ChipConfig chip = card_of(2, 2);
+  const CardProgram stream = flood(chip, 1, {.times = 100}), large = flood(chip, 1, {.times = 200});
+  const auto beside = [&](std::optional<int> core) {
+    Bench bench(chip);
+    bench.add({0}, stream, 1);
+    if (core) {
+      bench.add({*core}, large, 2);
+      EXPECT_TRUE(bench.card->remove_tenant(bench.tenants[1], {}).ok());
+    }
+    bench.start(0);
+    bench.card->run();
+    EXPECT_TRUE(bench.ran[0].result.status.ok());
+    return bench.ran[0].result.cycles;
+  };
+  const Cycles alone = beside(std::nullopt);
+  EXPECT_EQ(beside(2), alone);
+  EXPECT_GT(beside(1), alone);
+  EXPECT_LE(beside(1), 2 * alone);
+}
+
+// Two cards with a network between them on one clock: bits of each, and who shares no group with anybody
+// keeps every cycle, whatever crosses the network beside it.
+TEST(SharedCard, TenantsOnSeveralCardsHaveTheirBitsAndDisturbNobody) {
+  const ChipConfig chip = card_of(2, 2);
+  const CardProgram far = chain(chip, 2), worst = flood(chip, 2, {.times = 20, .spread = true});
+  const auto run = [&](bool with_others) {
+    Bench bench(chip);
+    bench.card = SharedCard::create(chip, 2).value();
+    bench.add({0, 4}, far, 1);  // a core of each card
+    if (with_others) {
+      bench.add({2, 6}, far, 2);
+      bench.add({3, 7}, worst, 3);
+    }
+    bench.run();
+    EXPECT_TRUE(bench.ran[0].result.status.ok());
+    EXPECT_EQ(bench.ran[0].output, relu_of(some_values(1)));
+    if (with_others) {
+      EXPECT_EQ(bench.ran[1].output, relu_of(some_values(2)));
+    }
+    return bench.ran[0].result.cycles;
+  };
+  EXPECT_EQ(run(true), run(false));
+  // The way over the network is longer than that around the ring.
+  Bench ring(chip);
+  ring.add({0, 2}, far, 1);
+  ring.run();
+  EXPECT_GT(run(false), ring.ran[0].result.cycles);
+  EXPECT_FALSE(SharedCard::create(chip, 0).ok());
+  ChipConfig whole = chip;
+  whole.card.features.needed_bytes_only = 0;
+  EXPECT_FALSE(SharedCard::create(whole, 2).ok());
+}
+
 TEST(SharedCard, TenantsComeGoAndChangeTheirCoresWhileOthersRun) {
   const ChipConfig chip = card_of(2, 4);
   const CardProgram near = chain(chip), far = chain(chip, 2),

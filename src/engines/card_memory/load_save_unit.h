@@ -131,7 +131,7 @@ class LoadSaveUnit {
   // bytes are a multiple of kFillBytes. They are in the memory when it fills no more.
   void fill(const CardPlaces& places, std::int64_t bytes, Cycles now);
   bool fills(std::uint32_t program) const;
-  static constexpr std::int64_t kFillBytes = 4096;  // of a request
+  static constexpr std::int64_t kFillBytes = 512;  // of a request: nobody waits for a long one
   // Taken out: those since the last call.
   std::vector<MemoryException> take_exceptions() { return std::exchange(exceptions_, {}); }
   bool has_exceptions() const { return !exceptions_.empty(); }
