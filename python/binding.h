@@ -25,6 +25,7 @@
 #include "tessera/picture.h"
 #include "tessera/runtime.h"
 #include "tessera/shared_session.h"
+#include "tessera/virtual_card.h"
 
 namespace tessera::python {
 
@@ -46,6 +47,10 @@ template <>
 inline constexpr bool kBound<Block> = true;
 template <>
 inline constexpr bool kBound<Layers> = true;
+template <>
+inline constexpr bool kBound<VirtualCard> = true;
+template <>
+inline constexpr bool kBound<VirtualProcessor> = true;
 
 }  // namespace tessera::python
 
@@ -210,5 +215,6 @@ void define_networks(py::module_& module);
 void define_tasks(py::module_& module);
 void define_pipelines(py::module_& module);
 void define_memory(py::module_& module);
+void define_cards(py::module_& module);
 
 }  // namespace tessera::python

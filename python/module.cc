@@ -222,6 +222,7 @@ void refuse_copies(py::module_& module) {
 PYBIND11_MODULE(_native, module) {
   module.attr("__version__") = tessera::version();
   tessera::python::define_errors(module);
+  tessera::python::define_cards(module);  // which sessions and devices name
   tessera::python::define_networks(module);
   tessera::python::define_tasks(module);
   tessera::python::define_memory(module);

@@ -527,15 +527,21 @@ void define_networks(py::module_& module) {
   py::class_<SessionHandle, std::shared_ptr<SessionHandle>>(
       module, "Session", "A network on one device, one run after the other.")
       .def(py::init([](const Network& network, const std::string& device, int threads,
-                       const std::string& traps) {
+                       const std::string& traps, int cores, int cards, const std::string& split,
+                       const VirtualProcessor& processor) {
              SessionOptions options{.device = take(device_kind_from_name(device)),
-                                    .threads = threads};
+                                    .threads = threads,
+                                    .cores = cores,
+                                    .cards = cards,
+                                    .split = take(core_split_from_name(split)),
+                                    .processor = processor};
              if (!traps.empty()) options.traps = take(traps_from_names(traps));
              return std::make_shared<SessionHandle>(SessionAndNetwork(
                  network, take(unlocked([&] { return Session::open(network, options); }))));
            }),
            py::arg("network"), py::arg("device") = "host", py::arg("threads") = 0, py::kw_only(),
-           py::arg("traps") = "")
+           py::arg("traps") = "", py::arg("cores") = 1, py::arg("cards") = 1,
+           py::arg("split") = "auto", py::arg("processor") = VirtualProcessor())
       .def("run", &run_session)
       .def("bind_states", &bind_session, py::arg("bindings"))
       .def_property_readonly("traffic", &session_traffic);

@@ -343,8 +343,13 @@ void define_devices(py::module_& module) {
   py::class_<DeviceOptions>(module, "Device", "A processor to open: its kind and how much of it.")
       .def(py::init([](const std::string& kind, const std::string& name, const std::string& arch,
                        int kernels, int threads, double pace, bool timing_only, double hang_timeout,
-                       int virtual_functions, const std::string& traps) {
+                       int virtual_functions, const std::string& traps, int cores, int cards,
+                       const std::string& split, const VirtualProcessor& processor) {
              DeviceOptions options;
+             options.cores = cores;
+             options.cards = cards;
+             options.split = take(core_split_from_name(split));
+             options.processor = processor;
              if (!traps.empty()) options.traps = take(traps_from_names(traps));
              options.virtual_functions = virtual_functions;
              options.kind = take(device_kind_from_name(kind));
@@ -365,7 +370,9 @@ void define_devices(py::module_& module) {
            py::arg("kind") = "host", py::kw_only(), py::arg("name") = "",
            py::arg("arch") = "tessera128", py::arg("kernels") = 1, py::arg("threads") = 0,
            py::arg("pace") = 0.0, py::arg("timing_only") = false, py::arg("hang_timeout") = 0.0,
-           py::arg("virtual_functions") = 1, py::arg("traps") = "");
+           py::arg("virtual_functions") = 1, py::arg("traps") = "", py::arg("cores") = 1,
+           py::arg("cards") = 1, py::arg("split") = "auto",
+           py::arg("processor") = VirtualProcessor());
   py::class_<ModelHandle, std::shared_ptr<ModelHandle>>(module, "Model",
                                                         "A network on devices of a runtime.")
       .def_property_readonly("network", [](ModelHandle& model) { return model->network(); });

@@ -36,8 +36,8 @@ struct CardStatus {
   std::int64_t clock_hertz = 0;
   int cards = 1;
   int groups = 0, cores_per_group = 0;  // groups of all cards together
-  std::int64_t memory_bytes = 0;  // of each group
-  std::int64_t cycles = 0;        // of the card's clock, which stands still while nobody runs
+  std::int64_t memory_bytes = 0;        // of each group
+  std::int64_t cycles = 0;              // of the card's clock, which stands still while nobody runs
   std::vector<ProcessorStatus> processors;  // in the order in which they were taken
 
   // By the last run of the processor; 0: none has ended.

@@ -66,9 +66,11 @@ typedef struct tessera_live_view tessera_live_view;   /* a server of the live pa
 typedef struct tessera_shared_session tessera_shared_session; /* several networks on one core */
 typedef struct tessera_shared_result tessera_shared_result;   /* what they gave */
 typedef struct tessera_picture tessera_picture;               /* an 8-bit RGB picture */
-typedef struct tessera_memory tessera_memory; /* that the host and one device hold together */
-typedef struct tessera_block tessera_block;   /* bytes in such a memory */
-typedef struct tessera_layers tessera_layers; /* a network on a device layer by layer */
+typedef struct tessera_memory tessera_memory;       /* that the host and one device hold together */
+typedef struct tessera_block tessera_block;         /* bytes in such a memory */
+typedef struct tessera_layers tessera_layers;       /* a network on a device layer by layer */
+typedef struct tessera_card tessera_card;           /* a card that tenants share */
+typedef struct tessera_processor tessera_processor; /* a tenant's part of it */
 /* What a stage of the application sees of a task; belongs to the library and ends with the call. */
 typedef struct tessera_task tessera_task;
 
@@ -291,6 +293,13 @@ typedef struct tessera_device_options {
   /* sim that computes values: those that end a task with an error, "nan,overflow" say
    * (tessera/traps.h); NULL: none */
   const char* traps;
+  /* sim: cores of a card, or of several, that run each task together; 0: one. And how layers are shared
+   * out among them, "auto", "w" (rows) or "oc" (output channels); NULL: "auto" */
+  int cores;
+  int cards;
+  const char* split;
+  /* sim: the part of a card that the device is; NULL: a card of its own. It keeps the part. */
+  const tessera_processor* processor;
 } tessera_device_options;
 
 /* The devices of a runtime, which are opened together. */
@@ -327,6 +336,54 @@ tessera_error* tessera_model_load_in_device_form(tessera_runtime* runtime,
                                                  const char* const* devices, size_t device_count,
                                                  tessera_model** model);
 void tessera_model_release(tessera_model* model);
+
+/* ----------------------------------------------------------------- tenants of a virtual card */
+
+/* What a tenant asks for (tessera/virtual_card.h). */
+typedef struct tessera_processor_options {
+  size_t size;
+  const char* name;        /* of its own on the card; NULL: "tenant0", "tenant1", ... */
+  int cores;               /* that the card chooses; 0: one */
+  const int* core_numbers; /* these cores, and not `cores`; NULL: any */
+  size_t core_count;       /* of core_numbers */
+  int64_t memory_bytes;    /* of each group in which it has a core; 0: a group's by its cores */
+  int64_t weight;          /* of each channel, 1 to 16; 0: 1 */
+} tessera_processor_options;
+
+/* What it has and has done. */
+typedef struct tessera_processor_status {
+  size_t size;
+  int cores;
+  int64_t memory_bytes, weight;
+  bool running;           /* a run is under way */
+  int64_t runs, failures; /* that ended well; that ended with an error */
+  /* Of the last run that ended well, on the card's clock; and the images that it made at once. */
+  int64_t last_run_cycles;
+  int last_run_images;
+  int64_t changes; /* how often it got other cores */
+  /* Of what it has given up: bytes of memory that were cleared, and how long that took. */
+  int64_t cleared_bytes, cleared_cycles;
+} tessera_processor_status;
+
+/* A card of the architecture, or several with a network between them; NULL: "cloud16"; 0: one card. It
+ * lives as long as the card or one of its tenants' parts. */
+tessera_error* tessera_card_open(const char* arch, int cards, tessera_card** card);
+void tessera_card_release(tessera_card* card);
+/* The error names what somebody else has, or what is out of bounds. Cores and memory go back, cleared,
+ * when nobody has the part any more: released, and no device on it. */
+tessera_error* tessera_card_take(const tessera_card* card, const tessera_processor_options* options,
+                                 tessera_processor** processor);
+void tessera_processor_release(tessera_processor* processor);
+/* Other cores, while runs go on: so many, or just these. After an error it has what it had. */
+tessera_error* tessera_processor_resize(const tessera_processor* processor, int cores);
+tessera_error* tessera_processor_move(const tessera_processor* processor, const int* core_numbers,
+                                      size_t core_count);
+/* Fills the caller's structure, whose size is set. */
+tessera_error* tessera_processor_status_get(const tessera_processor* processor,
+                                            tessera_processor_status* status);
+/* Its cores by number, ascending, as far as there is `room`. */
+tessera_error* tessera_processor_cores(const tessera_processor* processor, int* core_numbers,
+                                       size_t room, size_t* core_count);
 
 /* ------------------------------------------------------------------------------- pictures */
 

@@ -105,8 +105,11 @@ class Result:
 
 class Session:
     # traps: values that end a run on sim with an error, "nan,overflow" say.
+    # cores, cards, split ("auto", "w", "oc"): of a card, sim only. processor: the part of a card that
+    # others use, too, on which it runs; not with cores or cards.
     def __init__(self, network: Network, device: DeviceKind = "host", threads: int = 0, *,
-                 traps: str = "") -> None: ...
+                 traps: str = "", cores: int = 1, cards: int = 1, split: str = "auto",
+                 processor: VirtualProcessor = ...) -> None: ...
     # Arrays in the order of Network.inputs, or one dict by name.
     # They are read where they lie if they are what the network takes. out: arrays to be filled.
     def run(self, *inputs: ArrayLike | Mapping[str, ArrayLike],
@@ -292,7 +295,53 @@ class Device:
     def __init__(self, kind: DeviceKind = "host", *, name: str = "", arch: str = "tessera128",
                  kernels: int = 1, threads: int = 0, pace: float = 0.0,
                  timing_only: bool = False, hang_timeout: float = 0.0,
-                 virtual_functions: int = 1, traps: str = "") -> None: ...
+                 virtual_functions: int = 1, traps: str = "", cores: int = 1, cards: int = 1,
+                 split: str = "auto", processor: VirtualProcessor = ...) -> None: ...
+
+class ProcessorStatus(TypedDict):
+    name: str
+    cores: list[int]
+    groups: list[int]  # that these are in
+    memory_first: int  # in the memory of each of these groups
+    memory_bytes: int
+    weight: int  # of each channel, among those who have cores in the group
+    running: bool
+    clearing: bool  # what it gives up is being cleared
+    networks: list[str]
+    runs: int
+    failures: int
+    last_run_cycles: int  # of the card's clock
+    last_run_images: int
+    changes: int  # how often it got other cores
+    cleared_bytes: int
+    cleared_cycles: int
+
+class CardStatus(TypedDict):
+    arch: str
+    clock_hertz: int
+    cards: int
+    groups: int  # of all cards
+    cores_per_group: int
+    memory_bytes: int  # of each group
+    cycles: int  # of the card's clock
+    processors: list[ProcessorStatus]
+
+class VirtualProcessor:
+    @property
+    def name(self) -> str: ...
+    @property
+    def status(self) -> ProcessorStatus: ...
+    # Other cores, while runs go on: so many, or just these.
+    def resize(self, cores: int) -> None: ...
+    def move(self, core_numbers: list[int]) -> None: ...
+
+class VirtualCard:
+    def __init__(self, arch: str = "cloud16", cards: int = 1) -> None: ...
+    # A tenant's part. memory_bytes: of each group in which it has a core; 0: a group's by its cores.
+    def take(self, *, name: str = "", cores: int = 1, core_numbers: list[int] = [],
+             memory_bytes: int = 0, weight: int = 1) -> VirtualProcessor: ...
+    @property
+    def status(self) -> CardStatus: ...
 
 class Model:
     @property

@@ -536,4 +536,96 @@ TEST(CInterfaceOptions, NullIsGivenBackInSilence) {
   tessera_statistics_release(nullptr);
 }
 
+// Two tenants of a card of the architecture that the network is compiled for, as devices of a runtime.
+TEST(CCard, TenantsAreDevices) {
+  const tessera_load_options load = {.size = sizeof load, .arch = "cloud16"};
+  tessera_network* network = nullptr;
+  ASSERT_EQ(message(tessera_network_load(kRelu, &load, &network)), "");
+  tessera_card* card = nullptr;
+  ASSERT_EQ(message(tessera_card_open(nullptr, 0, &card)), "");
+  const int numbers[] = {2, 3};
+  const tessera_processor_options own = {
+      .size = sizeof own, .name = "own", .core_numbers = numbers, .core_count = 2, .weight = 2};
+  tessera_processor *first = nullptr, *second = nullptr, *third = nullptr;
+  ASSERT_EQ(message(tessera_card_take(card, &own, &first)), "");
+  ASSERT_EQ(message(tessera_card_take(card, nullptr, &second)), "");
+  EXPECT_NE(message(tessera_card_take(card, &own, &third)).find("tenant 'own'"), std::string::npos);
+  EXPECT_EQ(third, nullptr);
+  const tessera_device_options devices[] = {
+      {.size = sizeof devices[0], .kind = TESSERA_SIM, .processor = first},
+      {.size = sizeof devices[0], .kind = TESSERA_SIM, .processor = second}};
+  const tessera_runtime_options options = {
+      .size = sizeof options, .devices = devices, .device_count = 2};
+  tessera_runtime* runtime = nullptr;
+  ASSERT_EQ(message(tessera_runtime_open(&options, &runtime)), "");
+  tessera_model* model = nullptr;
+  ASSERT_EQ(message(tessera_model_load(runtime, network, nullptr, 0, &model)), "");
+  tessera_pipeline* pipeline = nullptr;
+  ASSERT_EQ(message(tessera_pipeline_open(runtime, model, nullptr, &pipeline)), "");
+  tessera_stream* stream = nullptr;
+  ASSERT_EQ(message(tessera_stream_open(pipeline, &stream)), "");
+  const std::vector<float> values(60, -1.5F);
+  const int64_t dims[] = {3, 4, 5};
+  const tessera_tensor input = {TESSERA_F32, 3, dims, values.data(), 60 * sizeof(float)};
+  for (int i = 0; i < 4; ++i) {
+    tessera_job* job = nullptr;
+    ASSERT_EQ(message(tessera_submit(stream, &input, 1, nullptr, &job)), "");
+    tessera_result* result = nullptr;
+    ASSERT_EQ(message(tessera_job_wait(job, kForever, &result)), "");
+    EXPECT_EQ(*static_cast<const float*>(tessera_result_output(result, 0).data), 0.0F);
+    tessera_result_release(result);
+    tessera_job_release(job);
+  }
+  ASSERT_EQ(message(tessera_processor_resize(first, 1)), "");
+  const int moved[] = {9};
+  ASSERT_EQ(message(tessera_processor_move(first, moved, 1)), "");
+  int cores[2] = {-1, -1};
+  size_t count = 0;
+  ASSERT_EQ(message(tessera_processor_cores(first, cores, 2, &count)), "");
+  EXPECT_EQ(count, 1U);
+  EXPECT_EQ(cores[0], 9);
+  EXPECT_EQ(cores[1], -1);
+  tessera_processor_status status = {.size = sizeof status};
+  ASSERT_EQ(message(tessera_processor_status_get(first, &status)), "");
+  EXPECT_EQ(status.cores, 1);
+  EXPECT_EQ(status.weight, 2);
+  EXPECT_EQ(status.changes, 2);
+  EXPECT_GT(status.cleared_cycles, 0);
+  EXPECT_NE(message(tessera_processor_resize(first, 17)).find("allowed 0 (none) to 16"),
+            std::string::npos);
+  EXPECT_EQ(message(tessera_card_take(card, nullptr, nullptr)), "processor is NULL");
+  EXPECT_EQ(message(tessera_processor_move(first, nullptr, 2)), "core_numbers is NULL");
+  // In any order: the devices keep what they are on.
+  tessera_card_release(card);
+  tessera_processor_release(first);
+  tessera_processor_release(second);
+  tessera_stream_release(stream);
+  tessera_pipeline_release(pipeline);
+  tessera_model_release(model);
+  tessera_network_release(network);
+  tessera_runtime_release(runtime);
+}
+
+// A card of a device's own: its cores share each task, however layers are cut.
+TEST(CCard, CoresOfADevice) {
+  const auto open = [](int cores, const char* split) {
+    const tessera_device_options device = {.size = sizeof device,
+                                           .kind = TESSERA_SIM,
+                                           .arch = "cloud16",
+                                           .cores = cores,
+                                           .split = split};
+    const tessera_runtime_options options = {
+        .size = sizeof options, .devices = &device, .device_count = 1};
+    tessera_runtime* runtime = nullptr;
+    const std::string found = message(tessera_runtime_open(&options, &runtime));
+    tessera_runtime_release(runtime);
+    return found;
+  };
+  EXPECT_EQ(open(4, "oc"), "");
+  EXPECT_EQ(open(16, nullptr), "");
+  EXPECT_NE(open(4, "columns").find("split 'columns' is not known; allowed: auto, w, oc"),
+            std::string::npos);
+  EXPECT_NE(open(17, nullptr).find("17 cores"), std::string::npos) << open(17, nullptr);
+}
+
 }  // namespace

@@ -16,6 +16,7 @@
 #include "tessera/runtime.h"
 #include "tessera/shared_session.h"
 #include "tessera/tessera_c.h"
+#include "tessera/virtual_card.h"
 
 // NOLINTBEGIN(readability-identifier-naming): the names of tessera_c.h
 struct tessera_error {
@@ -73,6 +74,12 @@ struct tessera_block {
 };
 struct tessera_layers {
   tessera::Layers layers;
+};
+struct tessera_card {
+  tessera::VirtualCard card;
+};
+struct tessera_processor {
+  tessera::VirtualProcessor processor;
 };
 struct tessera_task {
   tessera::Task& task;

@@ -39,6 +39,12 @@ Result<DeviceOptions> device_of(const tessera_device_options& options) {
   if (options.traps != nullptr) {
     TESSERA_TRY(device.traps, traps_from_names(options.traps));
   }
+  if (options.cores != 0) device.cores = options.cores;
+  if (options.cards != 0) device.cards = options.cards;
+  if (options.split != nullptr) {
+    TESSERA_TRY(device.split, core_split_from_name(options.split));
+  }
+  if (options.processor != nullptr) device.processor = options.processor->processor;
   return device;
 }
 

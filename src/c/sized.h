@@ -26,6 +26,8 @@ TESSERA_C_STRUCTURE(tessera_load_options);
 TESSERA_C_STRUCTURE(tessera_shared_network);
 TESSERA_C_STRUCTURE(tessera_shared_options);
 TESSERA_C_STRUCTURE(tessera_device_options);
+TESSERA_C_STRUCTURE(tessera_processor_options);
+TESSERA_C_STRUCTURE(tessera_processor_status);
 TESSERA_C_STRUCTURE(tessera_runtime_options);
 TESSERA_C_STRUCTURE(tessera_picture_input);
 TESSERA_C_STRUCTURE(tessera_stage_options);

@@ -24,8 +24,7 @@ class CardMemories {
       : CardMemories(chip, placement, ports, Use::kOneProgram) {}
   // Of so many cards that tenants share: the ports of all their cores, of which none has a program yet.
   static Result<std::unique_ptr<CardMemories>> shared(
-      const ChipConfig& chip, int cards,
-      const std::vector<std::vector<engines::DramPort*>>& ports);
+      const ChipConfig& chip, int cards, const std::vector<std::vector<engines::DramPort*>>& ports);
 
   void reset() { memory_->reset(); }
   // A core has asked for something in the cycle before `now`.

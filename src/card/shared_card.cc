@@ -253,8 +253,8 @@ Result<std::size_t> SharedCard::load(TenantId id, const isa::CardProgram& progra
   if (place == tenant.programs.size()) tenant.programs.emplace_back();
   for (const std::size_t network : placed.networks) {
     const std::int64_t last = state_->dram.taken(network).last();
-    tenant.used = std::max(
-        tenant.used, round_up(last - tenant.share.memory.first, kTenantMemoryAlignment));
+    tenant.used =
+        std::max(tenant.used, round_up(last - tenant.share.memory.first, kTenantMemoryAlignment));
   }
   tenant.programs[place] = std::make_unique<ProgramCores::Placed>(std::move(placed));
   return place;

@@ -56,8 +56,8 @@ struct TenantResult {
 
 // What a tenant that left has given up, and when the zeros were written.
 struct TenantCleared {
-  Cycles begin = 0, end = 0;   // of the card's clock
-  std::int64_t bytes = 0;      // of all its memories
+  Cycles begin = 0, end = 0;  // of the card's clock
+  std::int64_t bytes = 0;     // of all its memories
 };
 
 struct TenantRun {

@@ -497,11 +497,12 @@ TEST(SharedCard, ClearingTakesItsTimeOnTheClock) {
   bench.add({0, 2}, program, 3);
   bench.run();
   const TenantCleared cleared = remove(*bench.card, bench.tenants[0]);
-  constexpr std::int64_t kHad = 11 * 4096;  // of each memory: weights, inputs, outputs and all between
+  constexpr std::int64_t kHad =
+      11 * 4096;  // of each memory: weights, inputs, outputs and all between
   EXPECT_EQ(cleared.bytes, 2 * kHad);
-  const std::int64_t cores = std::max(
-      std::int64_t{chip.state_buffer.partitions} * chip.state_buffer.bytes_per_partition,
-      std::int64_t{chip.neural.rows} * chip.neural.kernel_bytes_per_partition);
+  const std::int64_t cores =
+      std::max(std::int64_t{chip.state_buffer.partitions} * chip.state_buffer.bytes_per_partition,
+               std::int64_t{chip.neural.rows} * chip.neural.kernel_bytes_per_partition);
   EXPECT_EQ(cleared.begin, 0);
   EXPECT_EQ(cleared.end, cores / chip.dma.port_bytes + kHad / 16 + 24);
   Bench nothing(chip);

@@ -273,13 +273,12 @@ ProcessorStatus VirtualProcessor::status_locked() const {
 void VirtualProcessor::clear(CardLock& lock) {
   bool over = false;
   if (!card_->card->busy()) card_->base = card_->cycles();
-  const Status begun =
-      card_->card->remove_tenant(tenant_, [&](const card::TenantCleared& cleared) {
-        counters_.cleared_bytes += cleared.bytes;
-        counters_.cleared_cycles += cleared.end - cleared.begin;
-        over = true;
-        card_->changed.notify_all();
-      });
+  const Status begun = card_->card->remove_tenant(tenant_, [&](const card::TenantCleared& cleared) {
+    counters_.cleared_bytes += cleared.bytes;
+    counters_.cleared_cycles += cleared.end - cleared.begin;
+    over = true;
+    card_->changed.notify_all();
+  });
   TESSERA_CHECK(begun.ok(), "virtual processor '{}': {}", name_, begun.error().message);
   clearing_ = flies_ = true;
   if (in_step_) --card_->idle_in_step;
@@ -476,10 +475,9 @@ Status VirtualProcessor::resize(int cores) {
                                  card_->cores()));
     }
     const std::vector<CoreUse> uses = card_->uses_by(this);
-    std::vector<int> chosen = choose_cores(uses,
-                                           {.cores_per_group = chip.card.cores_per_group,
-                                            .groups_per_card = chip.card.groups},
-                                           cores);
+    std::vector<int> chosen = choose_cores(
+        uses, {.cores_per_group = chip.card.cores_per_group, .groups_per_card = chip.card.groups},
+        cores);
     if (std::ssize(chosen) == cores) return chosen;
     return Error{ErrorCode::kUnavailable,
                  fmt::format("{} cores are wanted; others have {} of the {} of '{}', allowed is up "
@@ -592,9 +590,10 @@ Result<CardNetwork> VirtualProcessor::compile(const Program& program,
   const auto cores = static_cast<int>(placement.core.size());
   const int images = program.images;
   if (cores % images != 0) {
-    return invalid(fmt::format("{} cores; '{}' makes {} images at once, each on as many cores; "
-                               "allowed are multiples of {}",
-                               cores, program.network->path, images, images));
+    return invalid(
+        fmt::format("{} cores; '{}' makes {} images at once, each on as many cores; "
+                    "allowed are multiples of {}",
+                    cores, program.network->path, images, images));
   }
   // A program knows the cards of its cores, and no others.
   CardPlacement own = placement;

@@ -321,8 +321,8 @@ Result<CardSchedule> CardSchedule::open(const VirtualCard& card,
     const std::vector<std::int32_t> groups(static_cast<std::size_t>(shape.groups),
                                            shape.cores_per_group);
     // Each tenant has cores of one card.
-    const std::vector<schedule::CardShape> shapes(
-        static_cast<std::size_t>(card.state()->cards()), {.group_cores = groups});
+    const std::vector<schedule::CardShape> shapes(static_cast<std::size_t>(card.state()->cards()),
+                                                  {.group_cores = groups});
     TESSERA_TRY(schedule::State state, schedule::make_state(shapes));
     return CardSchedule(std::make_shared<State>(card, std::move(counts), std::move(state)));
   });

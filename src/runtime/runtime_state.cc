@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "arch/architecture_file.h"
+#include "arch/card_placement.h"
 #include "arch/chip_config.h"
 #include "base/guarded.h"
 #include "device/device_form.h"
@@ -49,6 +50,9 @@ Result<device::DeviceConfig> device_options(const DeviceOptions& options, const 
   if (!simulated && (options.pace != 0 || options.timing_only)) {
     return wrong_option(name, "pace and timing-only are of the device sim, which has a clock");
   }
+  if (!simulated && (options.cores != 1 || options.cards != 1 || options.processor)) {
+    return wrong_option(name, "cores, cards and parts of a card are of the device sim");
+  }
   if (options.cores > 1 && options.virtual_functions > 1) {
     return wrong_option(name,
                         fmt::format("{} cores and {} virtual functions; allowed is one of them",
@@ -69,6 +73,10 @@ Result<device::DeviceConfig> device_options(const DeviceOptions& options, const 
   made.name = name;
   if (simulated) {
     TESSERA_TRY(made.chip, chip_of(options));
+  }
+  if (simulated && !options.processor) {
+    const auto placement = spread_cores(*made.chip, options.cards, options.cores);
+    if (!placement.ok()) return wrong_option(name, placement.error().message);
   }
   made.kernels = options.kernels;
   made.threads = options.threads;

@@ -370,8 +370,8 @@ device::DeviceConfig device_of(const SessionOptions& options, const ChipConfig& 
 // A divisor of the cores, each team of so many with an image of its own.
 Result<int> images_of(const SessionOptions& options) {
   if (options.cores_per_image == 0) return 1;
-  const int cores = options.processor ? static_cast<int>(options.processor.status().cores.size())
-                                      : options.cores;
+  const int cores =
+      options.processor ? static_cast<int>(options.processor.status().cores.size()) : options.cores;
   if (options.processor && cores == 0) return 1;  // which is the device's error
   if (options.cores_per_image >= 1 && cores >= 1 && cores % options.cores_per_image == 0) {
     return cores / options.cores_per_image;

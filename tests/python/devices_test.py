@@ -25,6 +25,59 @@ def values(seed=1, shape=(3, 4, 5)):
     return numbers.astype(numpy.float16).astype(numpy.float32)
 
 
+class OnACard(unittest.TestCase):
+    """Tenants of a virtual card, and several cores of one's own."""
+
+    def test_tenants_have_the_bits_of_one_core(self):
+        network = tessera.load(RELU, arch="cloud16")
+        card = tessera.VirtualCard(cards=2)
+        first = card.take(name="first", core_numbers=[0, 1])
+        second = card.take(cores=4, weight=2)
+        expected = tessera.Session(network, "sim").run(values())[0]
+        sessions = [tessera.Session(network, "sim", processor=one) for one in (first, second)]
+        for session in sessions:
+            numpy.testing.assert_array_equal(session.run(values())[0], expected)
+        first.resize(1)
+        first.move([31])
+        numpy.testing.assert_array_equal(sessions[0].run(values())[0], expected)
+        status = card.status
+        self.assertEqual((status["cards"], status["groups"], status["arch"]), (2, 8, "cloud16"))
+        self.assertEqual([one["name"] for one in status["processors"]], ["first", second.name])
+        self.assertEqual(status["processors"][0]["cores"], [31])
+        self.assertEqual(first.status["runs"], 2)
+        self.assertEqual(first.status["changes"], 2)
+        self.assertGreater(first.status["cleared_cycles"], 0)
+        self.assertEqual(second.status["weight"], 2)
+        with self.assertRaisesRegex(tessera.Error, "tenant 'first': there are two of this name"):
+            card.take(name="first")
+        with self.assertRaisesRegex(tessera.Error, "allowed 0 .none. to 32"):
+            second.resize(33)
+        del sessions, session, first, second
+        gc.collect()
+        self.assertEqual(card.status["processors"], [])
+
+    def test_a_tenant_is_a_device_of_a_runtime(self):
+        network = tessera.load(RELU, arch="cloud16")
+        card = tessera.VirtualCard()
+        runtime = tessera.Runtime([tessera.Device("sim", processor=card.take(cores=2))])
+        model = runtime.load(network)
+        stream = runtime.pipeline(model).stream()
+        given = values(3)
+        numpy.testing.assert_array_equal(stream.submit(given).wait()[0], numpy.maximum(given, 0))
+        self.assertEqual(card.status["processors"][0]["runs"], 1)
+
+    def test_cores_of_a_card_of_ones_own(self):
+        network = tessera.load(RELU, arch="cloud16")
+        expected = tessera.Session(network, "sim").run(values())[0]
+        for cores, cards, split in ((4, 1, "w"), (16, 1, "auto"), (8, 2, "oc")):
+            session = tessera.Session(network, "sim", cores=cores, cards=cards, split=split)
+            numpy.testing.assert_array_equal(session.run(values())[0], expected)
+        with self.assertRaisesRegex(tessera.Error, "split 'columns' is not known"):
+            tessera.Session(network, "sim", cores=4, split="columns")
+        with self.assertRaises(tessera.Error):
+            tessera.Session(network, "host", cores=4)
+
+
 class OnOneCore(unittest.TestCase):
     """Several networks share a core of the virtual processor."""
 

@@ -164,9 +164,8 @@ void CardMemory::fill(const CardPlaces& places, std::int64_t bytes, Cycles now) 
 }
 
 bool CardMemory::fills(const CardPlaces& places) const {
-  return std::ranges::any_of(places.group, [&](std::uint8_t group) {
-    return units_[group]->fills(places.program);
-  });
+  return std::ranges::any_of(
+      places.group, [&](std::uint8_t group) { return units_[group]->fills(places.program); });
 }
 
 bool CardMemory::has_exceptions() const {

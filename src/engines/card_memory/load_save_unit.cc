@@ -328,8 +328,7 @@ void LoadSaveUnit::take_ring(Cycles now) {
 void LoadSaveUnit::take_network(Cycles now) {
   if (wiring_.network == nullptr) return;
   for (int lane = 0; lane < wiring_.network->lanes(); ++lane) {
-    auto& deliveries =
-        wiring_.network->deliveries(wiring_.group, static_cast<std::uint32_t>(lane));
+    auto& deliveries = wiring_.network->deliveries(wiring_.group, static_cast<std::uint32_t>(lane));
     while (!deliveries.empty() && deliveries.front().at + sizes_.frame.unpack_cycles <= now) {
       const CardMessage message = deliveries.front().message;
       deliveries.pop();

@@ -14,9 +14,9 @@ namespace tessera::tools {
 namespace {
 
 // As often, on the same cores of a card that nobody else uses.
-Result<TogetherResult> run_alone(const std::string& arch, int times, bool timing_only,
+Result<TogetherResult> run_alone(const CardsOf& cards, int times, bool timing_only,
                                  const CardTenant& tenant) {
-  TESSERA_TRY(const VirtualCard card, VirtualCard::open(arch));
+  TESSERA_TRY(const VirtualCard card, VirtualCard::open(cards.arch, cards.cards));
   const ProcessorStatus status = tenant.processor.status();
   TESSERA_TRY(const VirtualProcessor processor, card.take({.name = status.name,
                                                            .core_numbers = status.cores,
@@ -82,14 +82,14 @@ double mean_of(const std::vector<std::int64_t>& cycles) {
   return static_cast<double>(sum) / static_cast<double>(cycles.size());
 }
 
-Status run_tenants(const std::string& arch, int times, bool timing_only,
+Status run_tenants(const CardsOf& cards, int times, bool timing_only,
                    std::vector<CardTenant>& tenants) {
   std::vector<Session> sessions;
   std::vector<CardTenant*> with_cores;
   std::vector<std::vector<Tensor>> outputs;  // alone
   for (CardTenant& tenant : tenants) {
     if (!tenant.waits.empty()) continue;
-    auto alone = run_alone(arch, times, timing_only, tenant);
+    auto alone = run_alone(cards, times, timing_only, tenant);
     if (!alone.ok()) return alone.error().with_context("alone");
     tenant.alone = alone->cycles;
     outputs.push_back(std::move(alone->last.outputs));
@@ -118,6 +118,8 @@ Status run_tenants(const std::string& arch, int times, bool timing_only,
 
 std::string cores_text(const CardStatus& status) {
   std::vector<std::string> header = {"group"};
+  if (status.cards > 1) header.insert(header.begin(), "card");
+  const int groups_per_card = status.groups / status.cards;
   for (int core = 0; core < status.cores_per_group; ++core) {
     header.push_back(fmt::format("core {}", core));
   }
@@ -125,6 +127,7 @@ std::string cores_text(const CardStatus& status) {
   TextTable table(header);
   for (int group = 0; group < status.groups; ++group) {
     std::vector<std::string> row = {fmt::format("{}", group)};
+    if (status.cards > 1) row.insert(row.begin(), fmt::format("{}", group / groups_per_card));
     for (int core = 0; core < status.cores_per_group; ++core) {
       const std::string tenant = tenant_of(status, group * status.cores_per_group + core);
       row.push_back(tenant.empty() ? "-" : tenant);
@@ -179,6 +182,8 @@ nlohmann::json card_json(const CardStatus& status, const std::vector<CardTenant>
                     {"memory_first", of->memory_first},
                     {"memory_bytes", of->memory_bytes},
                     {"weight", of->weight},
+                    {"cleared_bytes", of->cleared_bytes},
+                    {"cleared_cycles", of->cleared_cycles},
                     {"waits", text_or_null(tenant.waits)},
                     {"cycles_alone", tenant.alone},
                     {"cycles_together", tenant.together},
@@ -190,6 +195,7 @@ nlohmann::json card_json(const CardStatus& status, const std::vector<CardTenant>
                     {"status", tenant.status.ok() ? "ok" : tenant.status.error().message}});
   }
   return {{"arch", status.arch},
+          {"cards", status.cards},
           {"clock_hertz", status.clock_hertz},
           {"memory_bytes", status.memory_bytes},
           {"groups", std::move(groups)},

@@ -24,11 +24,17 @@ struct CardTenant {
   Status status;                      // of its runs
 };
 
+// What tenants are on.
+struct CardsOf {
+  std::string arch;
+  int cards = 1;
+};
+
 double mean_of(const std::vector<std::int64_t>& cycles);  // 0: there are none
 
 // Each by itself on a card of its own, then all together, `times` runs each. An error where a tenant's
 // outputs beside others are not those that it has alone.
-Status run_tenants(const std::string& arch, int times, bool timing_only,
+Status run_tenants(const CardsOf& cards, int times, bool timing_only,
                    std::vector<CardTenant>& tenants);
 
 // Who has which cores of which group, and what memory.

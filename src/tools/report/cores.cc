@@ -101,8 +101,6 @@ OtherSplits other_splits(const RunResult& run, const std::vector<OtherRun>& othe
   return result;
 }
 
-const char* split_name(CoreSplit split) { return split == CoreSplit::kRows ? "w" : "oc"; }
-
 struct Totals {
   std::int64_t dram = 0, merged = 0, ring = 0, network = 0;
 };
@@ -219,10 +217,10 @@ void print_text(const Network& network, const CoresArguments& cores, const RunRe
   show_lines(ways_text(run));
   for (const OtherRun& other : others) {
     if (other.error.empty()) {
-      show("all layers split {}: {} cycles\n", split_name(other.split),
+      show("all layers split {}: {} cycles\n", core_split_name(other.split),
            with_separators(other.run.cycles));
     } else {
-      show("all layers split {}: {}\n", split_name(other.split), other.error);
+      show("all layers split {}: {}\n", core_split_name(other.split), other.error);
     }
   }
   show(
@@ -274,7 +272,7 @@ nlohmann::json report_json(const CoresReport& arguments, const Network& network,
                              {"layers", layers_json(run, other_splits(run, others))},
                              {"engines", engines_json(run)}};
   for (const OtherRun& other : others) {
-    nlohmann::json& entry = document["others"][split_name(other.split)];
+    nlohmann::json& entry = document["others"][core_split_name(other.split)];
     if (other.error.empty()) {
       entry["cycles"] = other.run.cycles;
     } else {

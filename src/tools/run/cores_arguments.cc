@@ -33,8 +33,7 @@ void CoresArguments::add_images_to(CLI::App& app) {
 }
 
 CoreSplit CoresArguments::core_split() const {
-  if (split == "auto") return CoreSplit::kAuto;
-  return split == "oc" ? CoreSplit::kChannels : CoreSplit::kRows;
+  return core_split_from_name(split).value();  // checked when it was parsed
 }
 
 void CoresArguments::add_to(nlohmann::json& document) const {

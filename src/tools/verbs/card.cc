@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "arch/card_config.h"
 #include "tessera/card_schedule.h"
 #include "tools/card/card_run.h"
 #include "tools/card/card_view.h"
@@ -20,7 +21,7 @@ struct CardArguments {
   std::vector<int> counts;
   std::string http;  // empty: no page
   double seconds = 0;
-  int times = 3;
+  int cards = 1, times = 3;
   bool schedule = false, timing_only = false, json = false;
 };
 
@@ -124,7 +125,7 @@ Status card(const CardArguments& arguments) {
   TESSERA_TRY(std::vector<TenantArguments> wanted,
               parse_tenants(arguments.tenants, arguments.schedule));
   TESSERA_RETURN_IF_ERROR(check_options(arguments));
-  TESSERA_TRY(const VirtualCard card, VirtualCard::open(arguments.arch));
+  TESSERA_TRY(const VirtualCard card, VirtualCard::open(arguments.arch, arguments.cards));
   std::vector<CardTenant> tenants;
   for (TenantArguments& tenant : wanted) {
     TESSERA_TRY(CardTenant loaded, load_tenant(arguments, std::move(tenant)));
@@ -144,8 +145,8 @@ Status card(const CardArguments& arguments) {
                          .timing_only = arguments.timing_only,
                          .json = arguments.json});
   }
-  TESSERA_RETURN_IF_ERROR(
-      run_tenants(arguments.arch, arguments.times, arguments.timing_only, tenants));
+  TESSERA_RETURN_IF_ERROR(run_tenants({arguments.arch, arguments.cards}, arguments.times,
+                                      arguments.timing_only, tenants));
   const CardStatus status = card.status();
   if (arguments.json) {
     nlohmann::json document = card_json(status, tenants);
@@ -160,8 +161,10 @@ Status card(const CardArguments& arguments) {
     return failures(tenants);
   }
   if (schedule) show_lines(schedule_text(schedule->status()) + "\n");
-  show("{}: {} cores in {} groups, {:g} MHz\n", status.arch, status.groups * status.cores_per_group,
-       status.groups, static_cast<double>(status.clock_hertz) * 1e-6);
+  show("{}: {} cores in {} groups{}, {:g} MHz\n", status.arch,
+       status.groups * status.cores_per_group, status.groups,
+       status.cards == 1 ? "" : fmt::format(" on {} cards", status.cards),
+       static_cast<double>(status.clock_hertz) * 1e-6);
   show_lines(cores_text(status) + "\n" + tenants_text(status, tenants));
   show(
       "cycles of a run on the card's clock, mean of {}; alone: on the same cores, with nobody else "
@@ -183,6 +186,10 @@ Action card_verb(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("--arch", arguments->arch,
                  "architecture of the card: a profile's name or a .toml file")
+      ->capture_default_str();
+  app.add_option("--cards", arguments->cards,
+                 "cards with a network between them: their cores have one row of numbers")
+      ->check(CLI::Range(1, kCardCoresMax))
       ->capture_default_str();
   app.add_flag("--schedule", arguments->schedule,
                "tenants arrive one after the other, and a schedule decides their cores by their "
