@@ -175,7 +175,8 @@ std::vector<Ways> changes_of(const Ways& ways, const std::vector<std::uint8_t>& 
   Ways other = ways;
   for (std::uint8_t of_a = 0; of_a < count(a); ++of_a) {
     other[static_cast<std::size_t>(a)] = of_a;
-    for (std::uint8_t of_b = 0; of_b < (a == b ? 1 : count(b)); ++of_b) {
+    const std::uint8_t ways_of_b = a == b ? std::uint8_t{1} : count(b);
+    for (std::uint8_t of_b = 0; of_b < ways_of_b; ++of_b) {
       if (a != b) other[static_cast<std::size_t>(b)] = of_b;
       if (other != ways) changes.push_back(other);
     }

@@ -39,6 +39,8 @@ void give_back(tessera_statistics* made) { tessera_statistics_release(made); }
 void give_back(tessera_live_view* made) { tessera_live_view_release(made); }
 void give_back(tessera_shared_session* made) { tessera_shared_session_release(made); }
 void give_back(tessera_shared_result* made) { tessera_shared_result_release(made); }
+void give_back(tessera_card* made) { tessera_card_release(made); }
+void give_back(tessera_processor* made) { tessera_processor_release(made); }
 
 template <typename T>
 constexpr bool kIsHandlePlace = false;
@@ -427,6 +429,33 @@ void walk_statistics(Walk& walk, World& w) {
   TESSERA_WALK(tessera_statistics_release, nullptr);
 }
 
+void walk_cards(Walk& walk) {
+  tessera_card *card = nullptr, *made_card = nullptr;
+  tessera_processor *processor = nullptr, *made = nullptr;
+  ASSERT_EQ(message(tessera_card_open("cloud16", 1, &card)), "");
+  const tessera_processor_options options = {.size = sizeof options, .cores = 2};
+  ASSERT_EQ(message(tessera_card_take(card, &options, &processor)), "");
+  TESSERA_WALK(tessera_card_open, "cloud16", 1, &made_card);
+  TESSERA_WALK(tessera_card_take, card, &options, &made);
+  TESSERA_WALK(tessera_processor_resize, processor, 1);
+  int numbers[2] = {};
+  std::size_t count = 0;
+  tessera_processor_status status = {.size = sizeof status};
+  TESSERA_WALK(tessera_processor_move, processor, numbers, 1);
+  TESSERA_WALK(tessera_processor_status_get, processor, &status);
+  // What says how much room there is cannot be beyond it, as everywhere in C.
+  walk.call(
+      "tessera_processor_cores",
+      +[](const tessera_processor* of, int* into, size_t* found) {
+        return tessera_processor_cores(of, into, into == nullptr ? 0 : 2, found);
+      },
+      processor, numbers, &count);
+  TESSERA_WALK(tessera_processor_release, nullptr);
+  TESSERA_WALK(tessera_card_release, nullptr);
+  tessera_processor_release(processor);
+  tessera_card_release(card);
+}
+
 // The functions that the header declares.
 std::set<std::string> declared() {
   std::ifstream in(TESSERA_C_HEADER);
@@ -452,6 +481,7 @@ TEST(NullInC, EveryFunctionTakesIt) {
   walk_results_and_memory(walk, world);
   walk_blocks(walk, world);
   walk_statistics(walk, world);
+  walk_cards(walk);
   EXPECT_EQ(walk.walked(), declared());
 }
 

@@ -120,6 +120,10 @@ BLOCKS = {
             before="using namespace tessera;\n",
             begin='const Network network_a = *Network::load("model.onnx", {.arch = "cloud16"}), network_b = network_a;\n',
             end="if (first.processor().status().cores.size() != 4 || card.status().processors.size() != 2) return 1;"),
+        'card = tessera.VirtualCard("cloud16", cards=2)          # C: tessera_card_open(), tessera_card_take()': Code(
+            needs=("python",),
+            before='import tessera\nnetwork = tessera.load("model.onnx", arch="cloud16")',
+            end='assert len(part.status["cores"]) == 4'),
     },
     "docs/concordance.md": {
         "program ──► group_tasks()   which tasks might be one layer, and what the descriptors alone prove   lift_groups, lift_axis": PICTURE,

@@ -66,7 +66,9 @@ class NetworkStations {
   std::string describe() const;
 
  private:
-  std::size_t groups() const { return static_cast<std::size_t>(sizes_.cards * groups_of_card_); }
+  std::size_t groups() const {
+    return static_cast<std::size_t>(sizes_.cards) * static_cast<std::size_t>(groups_of_card_);
+  }
   void take_deliveries(std::uint32_t lane);
 
   const NetworkSizes sizes_;
