@@ -59,6 +59,7 @@ class ShareCompiler {
 
   SharedProgram run() {
     result_.card.cores.resize(static_cast<std::size_t>(choice_.cores));
+    result_.choice = choice_;
     result_.card.memory_of_core = choice_.memory_of_core;
     place_in_memories(prepared_.storages, prepared_.addresses, choice_.memory_of_core,
                       draft_.emitted);

@@ -36,6 +36,7 @@ struct LayerShare {
 
 struct SharedProgram {
   isa::CardProgram card;
+  ShareChoice choice;              // what it was compiled for: perhaps fewer cores than it has
   std::vector<LayerShare> layers;  // by layer, as the hints of the first core's program
   std::int64_t remote_dependencies = 0;
   std::int64_t load_shares = 0;  // loads that several cores have in common, each counted once

@@ -89,7 +89,8 @@ class SplitModel::Implementation {
     return costs;
   }
 
-  double estimate(const std::vector<Split>& of_nodes) const {
+  ModelRun run(const std::vector<Split>& of_nodes) const {
+    ModelRun result;
     const auto way_of = [&](graph::NodeIndex node) { return way_in(of_nodes, node); };
     std::array<double, 3> free{};  // when array, lanes and everything else can take the next layer
     std::vector<Span> spans(layers().size());
@@ -114,8 +115,10 @@ class SplitModel::Implementation {
       span.end = std::max(begin + busy, least_end);
       engine = begin + busy;
       end = std::max(end, span.end);
+      result.shares.emplace_back(cores_, ShareTime{begin, span.end});
     }
-    return end;
+    result.cycles = end;
+    return result;
   }
 
  private:
@@ -527,8 +530,8 @@ std::vector<LayerCost> SplitModel::costs(const std::vector<Split>& of_nodes) con
   return implementation_->costs(of_nodes);
 }
 
-double SplitModel::estimate(const std::vector<Split>& of_nodes) const {
-  return implementation_->estimate(of_nodes);
+ModelRun SplitModel::run(const std::vector<Split>& of_nodes) const {
+  return implementation_->run(of_nodes);
 }
 
 }  // namespace tessera::compile

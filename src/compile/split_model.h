@@ -33,6 +33,15 @@ struct LayerCost {
   Movement movement = Movement::kNothing;  // the furthest of its operands
 };
 
+// From the first step of a core's part of a layer to the end of its last one; equal: it has none.
+struct ShareTime {
+  double begin = 0, end = 0;
+};
+struct ModelRun {
+  double cycles = 0;
+  Table<LayerIndex, std::vector<ShareTime>> shares;  // of each core
+};
+
 class SplitModel {
  public:
   // Of a network cut each way everywhere, in the order of Split; without kGrid no layer has a grid.
@@ -47,9 +56,10 @@ class SplitModel {
   std::vector<CostFactor> factors(bool grids = true) const;
   // Of each layer when the nodes are cut so.
   std::vector<LayerCost> costs(const std::vector<Split>& of_nodes) const;
-  // Cycles of the network then: each layer begins when its engines are free and the first rows of what it
-  // reads are there.
-  double estimate(const std::vector<Split>& of_nodes) const;
+  // The network then: each layer begins when its engines are free and the first rows of what it reads are
+  // there.
+  ModelRun run(const std::vector<Split>& of_nodes) const;
+  double estimate(const std::vector<Split>& of_nodes) const { return run(of_nodes).cycles; }
 
  private:
   class Implementation;

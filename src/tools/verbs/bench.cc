@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "tools/bench/card_model.h"
 #include "tools/bench/devices.h"
 #include "tools/bench/load.h"
 #include "tools/bench/pipeline.h"
@@ -121,20 +122,35 @@ Status bench_load(const BenchArguments& arguments) {
   return run_load_bench(network, inputs, load);
 }
 
+Status bench_card_model(const BenchArguments& arguments) {
+  if (arguments.cores.cards > 1 || arguments.cores.split != "auto") {
+    return Error{ErrorCode::kInvalidArgument,
+                 "--suite card-model is for one card, and splits as they are chosen"};
+  }
+  return run_card_model_suite(
+      {.arch = arguments.arch_given ? arguments.model.architecture() : "cloud16",
+       .networks = arguments.networks,
+       .models = arguments.models,
+       .cores = arguments.cores.cores > 1 ? arguments.cores.cores : 0,
+       .json = arguments.model.json});
+}
+
 Status bench(const BenchArguments& arguments) {
   const bool of_model = arguments.suite.empty() || arguments.suite == "devices";
   if (of_model == arguments.model.model.empty()) {
     return Error{ErrorCode::kInvalidArgument, "give a model, or --suite"};
   }
-  if (!of_model && arguments.cores.given() != nullptr) {
+  const bool of_cores = of_model || arguments.suite == "card-model";
+  if (!of_cores && arguments.cores.given() != nullptr) {
     return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} is for a model, or for --suite devices; the suite is {}",
+                 fmt::format("{} is for a model, or for --suite devices or card-model; the suite is {}",
                              arguments.cores.given(), arguments.suite)};
   }
   if (arguments.suite == "devices") {
     return run_device_bench(
         {arguments.model, arguments.cores, arguments.repeat, arguments.threads});
   }
+  if (arguments.suite == "card-model") return bench_card_model(arguments);
   if (arguments.suite == "roofline") {
     return run_roofline_suite({.arch = arguments.model.architecture(),
                                .networks = arguments.networks,
@@ -218,9 +234,10 @@ Action bench_verb(CLI::App& app) {
          "host-vs-ort: the host device against ONNX Runtime on well-known models; roofline: "
          "the zoo's networks against what their work and traffic take at least; sensitivity: "
          "what changes of the processor bring, and why; "
-         "transposition: matrices turned by the array, the planar engine and DMA")
+         "transposition: matrices turned by the array, the planar engine and DMA; card-model: the "
+         "model that splits are chosen by against the virtual card")
       ->check(CLI::IsMember({"devices", "pipeline", "tuning", "unequal", "outcomes", "host-vs-ort",
-                             "roofline", "sensitivity", "transposition"}));
+                             "roofline", "sensitivity", "transposition", "card-model"}));
   arguments->cores.add_to(app);
   const std::vector<CLI::Option*> others = app.get_options();
   add_load_options(app, *arguments);
@@ -230,9 +247,10 @@ Action bench_verb(CLI::App& app) {
   }
   app.add_option(
       "--networks", arguments->networks,
-      "roofline, sensitivity: names with commas between (default: all of the zoo, or some "
+      "roofline, sensitivity, card-model: names with commas between (default: all of the zoo, or some "
       "of different kinds)");
-  app.add_option("--models", arguments->models, "suite: the models' folder (default: fetched)");
+  app.add_option("--models", arguments->models, "host-vs-ort: the models' folder (default: fetched); "
+                 "card-model: a folder of models in place of the zoo");
   app.add_option("--all", arguments->all,
                  "host-vs-ort: measure every model of this folder, a line each with --json; may be "
                  "given several times");

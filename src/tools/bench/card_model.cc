@@ -1,0 +1,193 @@
+#include "tools/bench/card_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "arch/architecture_file.h"
+#include "network/network.h"
+#include "tools/bench/zoo_run.h"
+#include "tools/terminal/console.h"
+#include "tools/workloads/card_model.h"
+#include "tools/workloads/zoo_graph.h"
+
+namespace tessera::tools {
+namespace {
+
+struct Row {
+  std::string network;
+  int cores = 1;
+  CardModelRun run;
+  std::string error;  // why there is none
+};
+
+// Names of the zoo, or files.
+Result<std::vector<std::string>> names_of(const CardModelSuite& suite) {
+  std::vector<std::string> names;
+  if (suite.models.empty() || !suite.networks.empty()) {
+    TESSERA_TRY(const std::vector<zoo::ZooNetwork> networks, zoo_networks(suite.networks));
+    for (const zoo::ZooNetwork& network : networks) names.emplace_back(network.name);
+  }
+  if (suite.models.empty()) return names;
+  std::vector<std::string> files;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(suite.models, error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->path().extension() == ".onnx") files.push_back(at->path().string());
+  }
+  if (error) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("cannot read the folder '{}': {}", suite.models, error.message())};
+  }
+  if (files.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("there is no model (.onnx) in the folder '{}'", suite.models)};
+  }
+  std::ranges::sort(files);
+  names.insert(names.end(), files.begin(), files.end());
+  return names;
+}
+
+bool is_file(const std::string& name) { return name.ends_with(".onnx"); }
+
+Result<Network> load(const std::string& name, const CardModelSuite& suite, const ChipConfig& chip) {
+  if (is_file(name)) return Network::load(name, {.arch = suite.arch});
+  TESSERA_TRY(const auto graph, zoo_graph(name, chip, {}));
+  return network::network_from_graph(graph, chip, {});
+}
+
+std::vector<int> cores_of(const CardModelSuite& suite, const ChipConfig& chip) {
+  if (suite.cores > 0) return {suite.cores};
+  std::vector<int> cores;
+  for (int count = 1; count <= chip.card.cores(); count *= 2) cores.push_back(count);
+  return cores;
+}
+
+Row run(const std::string& name, const Network& network, int cores) {
+  Row row{.network = name, .cores = cores, .run = {}, .error = {}};
+  if (is_file(name)) row.network = std::filesystem::path(name).stem().string();
+  const NetworkState& state = network.state();
+  const auto placement = spread_cores(state.chip, 1, cores);
+  auto found = placement.ok() ? run_card_model(state, *placement, CoreSplit::kAuto)
+                              : Result<CardModelRun>(placement.error());
+  if (found.ok()) {
+    row.run = std::move(*found);
+  } else {
+    row.error = found.error().to_string();
+  }
+  return row;
+}
+
+struct Means {
+  MeanError networks, shares, shares_by_time;
+};
+
+Means means_of(const std::vector<Row>& rows) {
+  Means means;
+  for (const Row& row : rows) {
+    if (!row.error.empty()) continue;
+    means.networks.add(row.run.error());
+    if (row.run.shares.empty()) continue;
+    means.shares.add(row.run.share_error());
+    means.shares_by_time.add(row.run.share_error_by_time());
+  }
+  return means;
+}
+
+std::string signed_percent(double share) { return fmt::format("{:+.1f} %", share * 100); }
+
+void print(const std::vector<Row>& rows) {
+  TextTable table({"network", "cores", "used", "model", "card", "error", "shares", "of a share",
+                   "by time"});
+  std::string errors;
+  for (const Row& row : rows) {
+    if (!row.error.empty()) {
+      errors += fmt::format("{}, {} cores: {}\n", row.network, row.cores, row.error);
+      continue;
+    }
+    const bool shares = !row.run.shares.empty();
+    table.add({row.network, fmt::format("{}", row.cores), fmt::format("{}", row.run.cores),
+               with_separators(std::llround(row.run.model_cycles)),
+               with_separators(row.run.card_cycles), signed_percent(row.run.error()),
+               fmt::format("{}", row.run.shares.size()),
+               shares ? percent(row.run.share_error()) : "-",
+               shares ? percent(row.run.share_error_by_time()) : "-"});
+  }
+  const Means means = means_of(rows);
+  show_lines(fmt::format(
+      "{}\n{}mean error of a network: {}, worst {}\nmean error of a share: {}, by time {}\n\n"
+      "used: cores that have a part; shares: parts of layers, a core's each, from the first step to "
+      "the end\nof a share: its error on average; by time: where each counts as much as it takes\n",
+      table.text(110), errors, percent(means.networks.mean()), percent(means.networks.worst),
+      percent(means.shares.mean()), percent(means.shares_by_time.mean())));
+}
+
+nlohmann::json to_json(const Row& row) {
+  nlohmann::json json = {{"network", row.network}, {"cores", row.cores}};
+  if (!row.error.empty()) {
+    json["failure"] = row.error;
+    return json;
+  }
+  json.update({{"cores_used", row.run.cores},
+               {"model_cycles", row.run.model_cycles},
+               {"card_cycles", row.run.card_cycles},
+               {"error", row.run.error()},
+               {"shares", row.run.shares.size()},
+               {"share_error", row.run.share_error()},
+               {"share_error_by_time", row.run.share_error_by_time()}});
+  nlohmann::json layers = nlohmann::json::array();
+  for (const ModelledLayer& layer : row.run.layers) {
+    if (layer.shares == 0) continue;
+    layers.push_back({{"name", layer.name},
+                      {"split", layer.way},
+                      {"shares", layer.shares},
+                      {"share_error", layer.share_error},
+                      {"model", {layer.span.model_begin, layer.span.model_end}},
+                      {"card", {layer.span.card_begin, layer.span.card_end}}});
+  }
+  json["layers"] = std::move(layers);
+  return json;
+}
+
+}  // namespace
+
+Status run_card_model_suite(const CardModelSuite& suite) {
+  TESSERA_TRY(const ChipConfig chip, load_chip_config(suite.arch));
+  TESSERA_TRY(const std::vector<std::string> names, names_of(suite));
+  const std::vector<int> cores = cores_of(suite, chip);
+  const ProgressCallback progress = progress_bar();
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (progress) progress("card model", static_cast<double>(i) / std::ssize(names));
+    const auto network = load(names[i], suite, chip);
+    if (!network.ok()) {
+      if (!is_file(names[i])) return network.error().with_context(names[i]);
+      const std::string stem = std::filesystem::path(names[i]).stem().string();
+      rows.push_back({stem, cores.front(), {}, network.error().to_string()});
+      continue;
+    }
+    for (const int count : cores) rows.push_back(run(names[i], *network, count));
+  }
+  if (!suite.json) {
+    print(rows);
+    return {};
+  }
+  nlohmann::json list = nlohmann::json::array();
+  for (const Row& row : rows) list.push_back(to_json(row));
+  const Means means = means_of(rows);
+  show_lines(json_text({{"arch", suite.arch},
+                        {"mean_error", means.networks.mean()},
+                        {"worst_error", means.networks.worst},
+                        {"mean_share_error", means.shares.mean()},
+                        {"mean_share_error_by_time", means.shares_by_time.mean()},
+                        {"networks", std::move(list)}}) +
+             "\n");
+  return {};
+}
+
+}  // namespace tessera::tools

@@ -1,0 +1,68 @@
+// The performance model that splits are chosen by (compile/split_model.h) against the virtual card: the same
+// network, cores and splits in both.
+//
+//   share: a core's part of a layer, from its first step to the end of its last      model | card
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "arch/card_placement.h"
+#include "base/result.h"
+#include "compile/split_model.h"
+#include "network/network.h"
+#include "tessera/core_split.h"
+
+namespace tessera::tools {
+
+// In cycles from the run's begin. Of a layer: of all its shares.
+struct ModelledSpan {
+  double model_begin = 0, model_end = 0;
+  std::int64_t card_begin = 0, card_end = 0;
+
+  double model_cycles() const { return model_end - model_begin; }
+  double card_cycles() const { return static_cast<double>(card_end - card_begin); }
+};
+
+struct ModelledShare {
+  std::size_t layer = 0, core = 0;
+  ModelledSpan span;
+};
+
+struct ModelledLayer {
+  std::string name, way;
+  std::size_t shares = 0;    // that take any time on the card
+  double share_error = 0;    // on average, a part of the card's time
+  ModelledSpan span;
+};
+
+struct CardModelRun {
+  int cores = 1;      // that have a part in it
+  double model_cycles = 0;
+  std::int64_t card_cycles = 0;
+  std::vector<ModelledLayer> layers;  // by layer; those without a share have none
+  std::vector<ModelledShare> shares;
+
+  // A part of the card's time; positive where the model takes too long.
+  double error() const;
+  // Of all shares on average: each counts as much, or as much as its time on the card.
+  double share_error() const;
+  double share_error_by_time() const;
+};
+
+// With the splits that program_for_cores() chooses, or all layers cut one way. Errors as of that, and of a
+// run that fails. Steps of the host take no time.
+Result<CardModelRun> run_card_model(const NetworkState& network, const CardPlacement& placement,
+                                    CoreSplit split);
+
+// |model - card| / card, summed up over runs.
+struct MeanError {
+  double sum = 0, worst = 0;
+  std::int64_t count = 0;
+
+  void add(double error);
+  double mean() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
+};
+
+}  // namespace tessera::tools
