@@ -115,7 +115,13 @@ class SplitModel::Implementation {
       span.end = std::max(begin + busy, least_end);
       engine = begin + busy;
       end = std::max(end, span.end);
-      result.shares.emplace_back(cores_, ShareTime{begin, span.end});
+      std::vector<double>& shares = result.shares.emplace_back();
+      for (const Cycles compute : side.of_cores) {
+        const double moved = std::max({of.memory, of.ring, of.bus, of.network});
+        shares.push_back(compute == 0 ? moved
+                                      : std::max(static_cast<double>(compute),
+                                                 side.kernel_bytes / memory_rate()));
+      }
     }
     result.cycles = end;
     return result;
@@ -125,6 +131,7 @@ class SplitModel::Implementation {
   // What a layer does when it is cut one way.
   struct Side {
     Cycles compute = 0;   // of the slowest core
+    std::vector<Cycles> of_cores;  // each one's
     bool neural = false;  // which engines take that long
     double first = 1;     // part of the time after which the first rows of the results are there
     double kernel_bytes = 0;  // that the busiest memory reads
@@ -235,7 +242,10 @@ class SplitModel::Implementation {
           works[task.layer].add(task, setting_.chip);
         }
       }
-      for (std::size_t i = 0; i < sides.size(); ++i) works[i].slowest(sides[i]);
+      for (std::size_t i = 0; i < sides.size(); ++i) {
+        works[i].slowest(sides[i]);
+        sides[i].of_cores.push_back(std::max(works[i].neural, works[i].planar));
+      }
     }
     for (std::size_t i = 0; i < sides.size(); ++i) {
       sides[i].kernel_bytes = *std::ranges::max_element(bytes[i]);

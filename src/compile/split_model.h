@@ -33,13 +33,11 @@ struct LayerCost {
   Movement movement = Movement::kNothing;  // the furthest of its operands
 };
 
-// From the first step of a core's part of a layer to the end of its last one; equal: it has none.
-struct ShareTime {
-  double begin = 0, end = 0;
-};
 struct ModelRun {
   double cycles = 0;
-  Table<LayerIndex, std::vector<ShareTime>> shares;  // of each core
+  // Of each core: how long its busiest engine, or what it moves, takes for its part of the layer, without
+  // what it waits for. 0: it has none.
+  Table<LayerIndex, std::vector<double>> shares;
 };
 
 class SplitModel {

@@ -121,8 +121,8 @@ void print(const std::vector<Row>& rows) {
   const Means means = means_of(rows);
   show_lines(fmt::format(
       "{}\n{}mean error of a network: {}, worst {}\nmean error of a share: {}, by time {}\n\n"
-      "used: cores that have a part; shares: parts of layers, a core's each, from the first step to "
-      "the end\nof a share: its error on average; by time: where each counts as much as it takes\n",
+      "used: cores that have a part; shares: parts of layers, a core's each: what the busiest of its "
+      "engines takes\nof a share: its error on average; by time: where each counts as much as it takes\n",
       table.text(110), errors, percent(means.networks.mean()), percent(means.networks.worst),
       percent(means.shares.mean()), percent(means.shares_by_time.mean())));
 }
@@ -147,8 +147,8 @@ nlohmann::json to_json(const Row& row) {
                       {"split", layer.way},
                       {"shares", layer.shares},
                       {"share_error", layer.share_error},
-                      {"model", {layer.span.model_begin, layer.span.model_end}},
-                      {"card", {layer.span.card_begin, layer.span.card_end}}});
+                      {"model_cycles", layer.model},
+                      {"card_cycles", layer.card}});
   }
   json["layers"] = std::move(layers);
   return json;

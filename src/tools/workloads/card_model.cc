@@ -1,6 +1,7 @@
 #include "tools/workloads/card_model.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <utility>
@@ -15,36 +16,32 @@ namespace {
 
 using compile::ShareChoice;
 
-bool computes(isa::EngineKind engine) {
-  return engine == isa::EngineKind::kNeural || engine == isa::EngineKind::kPlanar;
-}
-
-// When a core begins with its part of a layer, and ends: of its engines, or of its DMA where the layer has
-// no work for these.
+// What the engines of a core take for its part of a layer: their work, and what the ports of the state buffer
+// hold them up; not what they wait for. What brings its operands and takes its results away lies between
+// shares; a part that is nothing else takes what that takes.
 struct OnCore {
-  bool any = false, on_engines = false;
-  Cycles begin = 0, end = 0;
+  std::array<Cycles, isa::kEngineKindCount> engines{};
 
-  void add(const card::TaskTiming& timing, bool engines, Cycles offset) {
-    if (engines && !on_engines) any = false;
-    if (!engines && on_engines) return;
-    on_engines = engines;
-    const Cycles first = offset + timing.first_step_begin, last = offset + timing.end;
-    begin = any ? std::min(begin, first) : first;
-    end = any ? std::max(end, last) : last;
-    any = true;
+  void add(isa::EngineKind engine, const card::TaskTiming& timing) {
+    engines[static_cast<std::size_t>(engine)] += timing.busy + timing.blocked_ports;
+  }
+  Cycles busiest() const {
+    const auto of = [&](isa::EngineKind kind) { return engines[static_cast<std::size_t>(kind)]; };
+    const Cycles computes = std::max(of(isa::EngineKind::kNeural), of(isa::EngineKind::kPlanar));
+    if (computes > 0) return std::max(computes, of(isa::EngineKind::kKernel));
+    return *std::ranges::max_element(engines);
   }
 };
 using OnCores = std::vector<std::vector<OnCore>>;  // by layer and core
 
 void add_segment(const isa::CardProgram& program, std::size_t segment,
-                 const card::CardStatistics& run, Cycles offset, OnCores& times) {
+                 const card::CardStatistics& run, OnCores& times) {
   for (std::size_t core = 0; core < program.cores.size(); ++core) {
     const isa::Program& of = program.cores[core];
     const std::size_t first = of.segments[segment].task_first;
     for (std::size_t i = 0; i < run.cores[core].tasks.size(); ++i) {
       const isa::TaskDescriptor& task = of.tasks[first + i];
-      times[task.layer][core].add(run.cores[core].tasks[i], computes(task.engine), offset);
+      times[task.layer][core].add(task.engine, run.cores[core].tasks[i]);
     }
   }
 }
@@ -56,22 +53,16 @@ Result<Cycles> run_card(const isa::CardProgram& program, const ChipConfig& chip,
   Cycles cycles = 0;
   for (std::size_t segment = 0; segment < program.cores[0].segments.size(); ++segment) {
     TESSERA_TRY(const card::CardStatistics part, card->run_segment(segment, {.timing_only = true}));
-    add_segment(program, segment, part, cycles, times);
+    add_segment(program, segment, part, times);
     cycles += part.cycles;
   }
   return cycles;
 }
 
-// All that both say of one share.
 void add_share(const ModelledShare& share, ModelledLayer& layer, CardModelRun& run) {
-  const ModelledSpan& span = share.span;
-  ModelledSpan& all = layer.span;
-  const bool first = layer.shares == 0;
-  all.model_begin = first ? span.model_begin : std::min(all.model_begin, span.model_begin);
-  all.model_end = std::max(all.model_end, span.model_end);
-  all.card_begin = first ? span.card_begin : std::min(all.card_begin, span.card_begin);
-  all.card_end = std::max(all.card_end, span.card_end);
-  layer.share_error += std::abs(span.model_cycles() - span.card_cycles()) / span.card_cycles();
+  layer.model += share.model;
+  layer.card += share.card;
+  layer.share_error += std::abs(share.error());
   ++layer.shares;
   run.shares.push_back(share);
 }
@@ -86,7 +77,7 @@ double CardModelRun::error() const {
 double CardModelRun::share_error() const {
   MeanError mean;
   for (const ModelledShare& share : shares) {
-    mean.add((share.span.model_cycles() - share.span.card_cycles()) / share.span.card_cycles());
+    mean.add(share.error());
   }
   return mean.mean();
 }
@@ -94,8 +85,8 @@ double CardModelRun::share_error() const {
 double CardModelRun::share_error_by_time() const {
   double wrong = 0, time = 0;
   for (const ModelledShare& share : shares) {
-    wrong += std::abs(share.span.model_cycles() - share.span.card_cycles());
-    time += share.span.card_cycles();
+    wrong += std::abs(share.model - share.card);
+    time += share.card;
   }
   return time == 0 ? 0 : wrong / time;
 }
@@ -131,10 +122,10 @@ Result<CardModelRun> run_card_model(const NetworkState& network, const CardPlace
     // The program of one core has layers of its own (compile/compile.h).
     if (modelled.shares.size() != shared.layers.size()) continue;
     for (std::size_t core = 0; core < static_cast<std::size_t>(choice.cores); ++core) {
-      const OnCore& at = times[i][core];
-      if (!at.any || at.end <= at.begin) continue;
-      const auto& of_model = modelled.shares[static_cast<compile::LayerIndex>(i)][core];
-      add_share({i, core, {of_model.begin, of_model.end, at.begin, at.end}}, layer, run);
+      const auto on_card = static_cast<double>(times[i][core].busiest());
+      if (on_card == 0) continue;
+      const double in_model = modelled.shares[static_cast<compile::LayerIndex>(i)][core];
+      add_share({i, core, in_model, on_card}, layer, run);
     }
     if (layer.shares > 0) layer.share_error /= static_cast<double>(layer.shares);
   }

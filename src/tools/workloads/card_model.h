@@ -1,7 +1,7 @@
 // The performance model that splits are chosen by (compile/split_model.h) against the virtual card: the same
 // network, cores and splits in both.
 //
-//   share: a core's part of a layer, from its first step to the end of its last      model | card
+//   share: a core's part of a layer; how long the busiest of its engines works on it, or the channel for it
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,19 @@
 
 namespace tessera::tools {
 
-// In cycles from the run's begin. Of a layer: of all its shares.
-struct ModelledSpan {
-  double model_begin = 0, model_end = 0;
-  std::int64_t card_begin = 0, card_end = 0;
-
-  double model_cycles() const { return model_end - model_begin; }
-  double card_cycles() const { return static_cast<double>(card_end - card_begin); }
-};
-
+// Cycles.
 struct ModelledShare {
   std::size_t layer = 0, core = 0;
-  ModelledSpan span;
+  double model = 0, card = 0;
+
+  double error() const { return (model - card) / card; }
 };
 
 struct ModelledLayer {
   std::string name, way;
-  std::size_t shares = 0;    // that take any time on the card
-  double share_error = 0;    // on average, a part of the card's time
-  ModelledSpan span;
+  std::size_t shares = 0;      // that take any time on the card
+  double model = 0, card = 0;  // of all of them together
+  double share_error = 0;      // on average, a part of the card's time
 };
 
 struct CardModelRun {
