@@ -23,6 +23,7 @@ struct Row {
   std::string network;
   int cores = 1;
   CardModelRun run;
+  RandomSplits random;
   std::string error;  // why there is none
 };
 
@@ -68,18 +69,24 @@ std::vector<int> cores_of(const CardModelSuite& suite, const ChipConfig& chip) {
   return cores;
 }
 
-Row run(const std::string& name, const Network& network, int cores) {
-  Row row{.network = name, .cores = cores, .run = {}, .error = {}};
+Row run(const std::string& name, const Network& network, int cores, const CardModelSuite& suite) {
+  Row row{.network = name, .cores = cores, .run = {}, .random = {}, .error = {}};
   if (is_file(name)) row.network = std::filesystem::path(name).stem().string();
   const NetworkState& state = network.state();
   const auto placement = spread_cores(state.chip, 1, cores);
   auto found = placement.ok() ? run_card_model(state, *placement, CoreSplit::kAuto)
                               : Result<CardModelRun>(placement.error());
-  if (found.ok()) {
-    row.run = std::move(*found);
-  } else {
+  if (!found.ok()) {
     row.error = found.error().to_string();
+    return row;
   }
+  row.run = std::move(*found);
+  if (suite.random == 0 || cores == 1) return row;
+  constexpr int kOnCardMax = 20;
+  const int on_card = std::min(kOnCardMax, (suite.random + 9) / 10);
+  auto random = run_random_splits(state, *placement, suite.random, on_card, /*seed=*/1);
+  if (!random.ok()) row.error = random.error().to_string();
+  if (random.ok()) row.random = *random;
   return row;
 }
 
@@ -104,7 +111,7 @@ std::string signed_percent(double share) { return fmt::format("{:+.1f} %", share
 void print(const std::vector<Row>& rows) {
   TextTable table({"network", "cores", "used", "model", "card", "error", "shares", "of a share",
                    "by time"});
-  std::string errors;
+  std::string errors, random;
   for (const Row& row : rows) {
     if (!row.error.empty()) {
       errors += fmt::format("{}, {} cores: {}\n", row.network, row.cores, row.error);
@@ -118,12 +125,21 @@ void print(const std::vector<Row>& rows) {
                shares ? percent(row.run.share_error()) : "-",
                shares ? percent(row.run.share_error_by_time()) : "-"});
   }
+  for (const Row& row : rows) {
+    if (row.random.drawn == 0) continue;
+    random += fmt::format(
+        "{}, {} cores: the best {} of {} choices at random take {} cycles at least, {:.2f} times the "
+        "choice\n",
+        row.network, row.cores, row.random.on_card, row.random.drawn,
+        with_separators(row.random.card_cycles),
+        static_cast<double>(row.random.card_cycles) / static_cast<double>(row.run.card_cycles));
+  }
   const Means means = means_of(rows);
   show_lines(fmt::format(
-      "{}\n{}mean error of a network: {}, worst {}\nmean error of a share: {}, by time {}\n\n"
+      "{}\n{}{}mean error of a network: {}, worst {}\nmean error of a share: {}, by time {}\n\n"
       "used: cores that have a part; shares: parts of layers, a core's each: what the busiest of its "
       "engines takes\nof a share: its error on average; by time: where each counts as much as it takes\n",
-      table.text(110), errors, percent(means.networks.mean()), percent(means.networks.worst),
+      table.text(110), errors, random, percent(means.networks.mean()), percent(means.networks.worst),
       percent(means.shares.mean()), percent(means.shares_by_time.mean())));
 }
 
@@ -150,6 +166,12 @@ nlohmann::json to_json(const Row& row) {
                       {"model_cycles", layer.model},
                       {"card_cycles", layer.card}});
   }
+  if (row.random.drawn > 0) {
+    json["random"] = {{"drawn", row.random.drawn},
+                      {"on_card", row.random.on_card},
+                      {"model_cycles", row.random.model_cycles},
+                      {"card_cycles", row.random.card_cycles}};
+  }
   json["layers"] = std::move(layers);
   return json;
 }
@@ -168,10 +190,10 @@ Status run_card_model_suite(const CardModelSuite& suite) {
     if (!network.ok()) {
       if (!is_file(names[i])) return network.error().with_context(names[i]);
       const std::string stem = std::filesystem::path(names[i]).stem().string();
-      rows.push_back({stem, cores.front(), {}, network.error().to_string()});
+      rows.push_back({stem, cores.front(), {}, {}, network.error().to_string()});
       continue;
     }
-    for (const int count : cores) rows.push_back(run(names[i], *network, count));
+    for (const int count : cores) rows.push_back(run(names[i], *network, count, suite));
   }
   if (!suite.json) {
     print(rows);

@@ -30,6 +30,7 @@ struct BenchArguments {
   std::vector<std::string> all;  // host-vs-ort: folders
   std::string instructions;      // host-vs-ort
   int repeat = 0;                // 0: the suite's own number
+  int random = 0;                // card-model: choices of splits
   int threads = 0;
   bool arch_given = false;
   LoadBench load;
@@ -132,6 +133,7 @@ Status bench_card_model(const BenchArguments& arguments) {
        .networks = arguments.networks,
        .models = arguments.models,
        .cores = arguments.cores.cores > 1 ? arguments.cores.cores : 0,
+       .random = arguments.random,
        .json = arguments.model.json});
 }
 
@@ -251,6 +253,9 @@ Action bench_verb(CLI::App& app) {
       "of different kinds)");
   app.add_option("--models", arguments->models, "host-vs-ort: the models' folder (default: fetched); "
                  "card-model: a folder of models in place of the zoo");
+  app.add_option("--random", arguments->random,
+                 "card-model: so many choices of splits at random to compare the choice with")
+      ->check(CLI::Range(0, 1'000'000));
   app.add_option("--all", arguments->all,
                  "host-vs-ort: measure every model of this folder, a line each with --json; may be "
                  "given several times");

@@ -4,10 +4,12 @@
 #include <array>
 #include <cmath>
 #include <memory>
+#include <random>
 #include <utility>
 
 #include "base/check.h"
 #include "card/card.h"
+#include "compile/compile_shares.h"
 #include "compile/split_choice.h"
 #include "network/card_program.h"
 
@@ -22,8 +24,10 @@ using compile::ShareChoice;
 struct OnCore {
   std::array<Cycles, isa::kEngineKindCount> engines{};
 
-  void add(isa::EngineKind engine, const card::TaskTiming& timing) {
-    engines[static_cast<std::size_t>(engine)] += timing.busy + timing.blocked_ports;
+  // A load that cores have in common waits for the last of them.
+  void add(const isa::TaskDescriptor& task, const card::TaskTiming& timing) {
+    if (task.header.share.number != 0) return;
+    engines[static_cast<std::size_t>(task.engine)] += timing.busy + timing.blocked_ports;
   }
   Cycles busiest() const {
     const auto of = [&](isa::EngineKind kind) { return engines[static_cast<std::size_t>(kind)]; };
@@ -41,7 +45,7 @@ void add_segment(const isa::CardProgram& program, std::size_t segment,
     const std::size_t first = of.segments[segment].task_first;
     for (std::size_t i = 0; i < run.cores[core].tasks.size(); ++i) {
       const isa::TaskDescriptor& task = of.tasks[first + i];
-      times[task.layer][core].add(task.engine, run.cores[core].tasks[i]);
+      times[task.layer][core].add(task, run.cores[core].tasks[i]);
     }
   }
 }
@@ -97,6 +101,70 @@ void MeanError::add(double error) {
   ++count;
 }
 
+namespace {
+
+// The model of the cores that a choice is for.
+Result<compile::SplitModel> model_of(const NetworkState& network, const CardPlacement& placement,
+                                     const ShareChoice& choice) {
+  const bool fewer = choice.cores < static_cast<int>(placement.core.size());
+  return compile::split_model(*network.package.graph, network.chip, {.kernels = network.kernels},
+                              choice, fewer ? 1 : placement.cards);
+}
+
+struct DrawnSplits {
+  std::vector<compile::Split> of_nodes;
+  double cycles = 0;  // by the model
+};
+
+// The best `keep` of `drawn`.
+std::vector<DrawnSplits> draw(const compile::SplitModel& model, std::size_t nodes, int ways,
+                              int drawn, int keep, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<DrawnSplits> all;
+  for (int i = 0; i < drawn; ++i) {
+    DrawnSplits& one = all.emplace_back();
+    for (std::size_t n = 0; n < nodes; ++n) {
+      one.of_nodes.push_back(
+          static_cast<compile::Split>(random() % static_cast<std::uint64_t>(ways)));
+    }
+    one.cycles = model.estimate(one.of_nodes);
+  }
+  std::ranges::stable_sort(all, {}, &DrawnSplits::cycles);
+  all.resize(std::min(all.size(), static_cast<std::size_t>(keep)));
+  return all;
+}
+
+}  // namespace
+
+Result<RandomSplits> run_random_splits(const NetworkState& network, const CardPlacement& placement,
+                                       int drawn, int on_card, std::uint64_t seed) {
+  TESSERA_TRY(const compile::SharedProgram chosen,
+              network::program_for_cores(network, placement, CoreSplit::kAuto));
+  RandomSplits result;
+  ShareChoice choice = chosen.choice;
+  if (choice.cores == 1) return result;  // nothing is cut
+  TESSERA_TRY(const compile::SplitModel model, model_of(network, placement, choice));
+  const int ways = choice.cores < compile::kGridCoresMin ? 2 : 3;
+  const std::size_t nodes = network.package.graph->nodes.size();
+  for (const DrawnSplits& one : draw(model, nodes, ways, drawn, std::max(on_card, 1), seed)) {
+    if (result.drawn == 0) result.model_cycles = one.cycles;
+    result.drawn = drawn;
+    if (result.on_card == on_card) break;
+    choice.of_nodes = one.of_nodes;
+    TESSERA_TRY(compile::SharedProgram shared,
+                compile::compile_shares(network.package.graph, network.chip,
+                                        {.kernels = network.kernels}, choice));
+    // Cores beyond those of the choice have nothing to do in either.
+    shared.card.cards = placement.cards;
+    OnCores times(shared.layers.size(), std::vector<OnCore>(shared.card.cores.size()));
+    TESSERA_TRY(const CardPlacement own,
+                spread_cores(network.chip, placement.cards, choice.cores));
+    TESSERA_TRY(const Cycles cycles, run_card(shared.card, network.chip, own, times));
+    if (result.on_card++ == 0 || cycles < result.card_cycles) result.card_cycles = cycles;
+  }
+  return result;
+}
+
 Result<CardModelRun> run_card_model(const NetworkState& network, const CardPlacement& placement,
                                     CoreSplit split) {
   TESSERA_TRY(const compile::SharedProgram shared,
@@ -104,10 +172,7 @@ Result<CardModelRun> run_card_model(const NetworkState& network, const CardPlace
   const graph::Graph& graph = *network.package.graph;
   ShareChoice choice = shared.choice;
   if (choice.of_nodes.empty()) choice.of_nodes.assign(graph.nodes.size(), choice.split);
-  const bool fewer = choice.cores < static_cast<int>(placement.core.size());
-  TESSERA_TRY(const compile::SplitModel model,
-              compile::split_model(graph, network.chip, {.kernels = network.kernels}, choice,
-                                   fewer ? 1 : placement.cards));
+  TESSERA_TRY(const compile::SplitModel model, model_of(network, placement, choice));
   const compile::ModelRun modelled = model.run(choice.of_nodes);
   CardModelRun run;
   run.cores = choice.cores;

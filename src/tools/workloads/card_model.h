@@ -50,6 +50,17 @@ struct CardModelRun {
 Result<CardModelRun> run_card_model(const NetworkState& network, const CardPlacement& placement,
                                     CoreSplit split);
 
+// Splits drawn at random, each layer's for itself, for the cores that the choice has.
+struct RandomSplits {
+  int drawn = 0, on_card = 0;   // the card runs those that the model thinks best
+  double model_cycles = 0;      // the least of all
+  std::int64_t card_cycles = 0; // the least of those that ran; 0: none
+};
+
+// `drawn` choices, the best `on_card` of which run. The same seed draws the same ones.
+Result<RandomSplits> run_random_splits(const NetworkState& network, const CardPlacement& placement,
+                                       int drawn, int on_card, std::uint64_t seed);
+
 // |model - card| / card, summed up over runs.
 struct MeanError {
   double sum = 0, worst = 0;
