@@ -105,6 +105,20 @@ Cycles estimate_task(const TaskDescriptor& task, const ChipConfig& chip) {
   return transfer_cycles(task, chip);
 }
 
+Cycles estimate_occupancy(const TaskDescriptor& task, const ChipConfig& chip) {
+  Cycles beside = 1;
+  if (task.engine == EngineKind::kPlanar) {
+    beside += chip.planar.task_start_cycles;
+  } else if (task.engine == EngineKind::kNeural) {
+    const ProductWork work = product_work(std::get<NeuralTask>(task.config), chip);
+    beside += chip.neural.task_start_cycles + neural_first_load_cycles(chip.neural, work) +
+              neural_drain_cycles(chip.neural, work);
+  } else {
+    return 0;
+  }
+  return estimate_task(task, chip) - beside;
+}
+
 Cycles estimate_frame(const Frame& frame, const ChipConfig& chip) {
   isa::ByEngine<Cycles> sums{};
   for (const FrameTask& task : frame.tasks) {

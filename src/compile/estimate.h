@@ -11,6 +11,10 @@ namespace tessera::compile {
 // cost formulas of arch/cost.h, the requests of isa/dma_time.h and what the ports of the state buffer's
 // banks give to it alone, which the engines charge too.
 Cycles estimate_task(const isa::TaskDescriptor& task, const ChipConfig& chip);
+// The part of it for which the engine is taken where one task follows another: without its configuration
+// and, in the array, without the first load of weights and the drain, which lie beside the tasks before and
+// after it. 0 for the engines that compute nothing.
+Cycles estimate_occupancy(const isa::TaskDescriptor& task, const ChipConfig& chip);
 // Cycles of the frame alone: the largest sum over its engines.
 Cycles estimate_frame(const isa::Frame& frame, const ChipConfig& chip);
 

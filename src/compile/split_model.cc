@@ -153,10 +153,7 @@ class SplitModel::Implementation {
     void add(const isa::TaskDescriptor& task, const ChipConfig& chip) {
       const bool on_array = task.engine == isa::EngineKind::kNeural;
       if (!on_array && task.engine != isa::EngineKind::kPlanar) return;
-      // It is configured while the one before runs.
-      const Cycles start =
-          1 + (on_array ? chip.neural.task_start_cycles : chip.planar.task_start_cycles);
-      (on_array ? neural : planar) += estimate_task(task, chip) - start;
+      (on_array ? neural : planar) += estimate_occupancy(task, chip);
       ++(on_array ? neural_tasks : planar_tasks);
       steps = std::max(steps, task.steps());
     }

@@ -24,10 +24,13 @@ using compile::ShareChoice;
 struct OnCore {
   std::array<Cycles, isa::kEngineKindCount> engines{};
 
-  // A load that cores have in common waits for the last of them.
+  // A load that cores have in common waits for the last of them. A task of one step waits for nothing on its
+  // way; its last results count as its own, also where the engine already counts for the next task.
   void add(const isa::TaskDescriptor& task, const card::TaskTiming& timing) {
     if (task.header.share.number != 0) return;
-    engines[static_cast<std::size_t>(task.engine)] += timing.busy + timing.blocked_ports;
+    const bool one_step = task.engine == isa::EngineKind::kPlanar && task.steps() == 1;
+    engines[static_cast<std::size_t>(task.engine)] +=
+        one_step ? timing.end - timing.first_step_begin : timing.busy + timing.blocked_ports;
   }
   Cycles busiest() const {
     const auto of = [&](isa::EngineKind kind) { return engines[static_cast<std::size_t>(kind)]; };
@@ -43,9 +46,10 @@ void add_segment(const isa::CardProgram& program, std::size_t segment,
   for (std::size_t core = 0; core < program.cores.size(); ++core) {
     const isa::Program& of = program.cores[core];
     const std::size_t first = of.segments[segment].task_first;
-    for (std::size_t i = 0; i < run.cores[core].tasks.size(); ++i) {
+    const std::vector<card::TaskTiming>& timings = run.cores[core].tasks;
+    for (std::size_t i = 0; i < timings.size(); ++i) {
       const isa::TaskDescriptor& task = of.tasks[first + i];
-      times[task.layer][core].add(task, run.cores[core].tasks[i]);
+      times[task.layer][core].add(task, timings[i]);
     }
   }
 }
