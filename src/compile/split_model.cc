@@ -130,10 +130,10 @@ class SplitModel::Implementation {
  private:
   // What a layer does when it is cut one way.
   struct Side {
-    Cycles compute = 0;   // of the slowest core
+    Cycles compute = 0;            // of the slowest core
     std::vector<Cycles> of_cores;  // each one's
-    bool neural = false;  // which engines take that long
-    double first = 1;     // part of the time after which the first rows of the results are there
+    bool neural = false;           // which engines take that long
+    double first = 1;  // part of the time after which the first rows of the results are there
     double kernel_bytes = 0;  // that the busiest memory reads
   };
 

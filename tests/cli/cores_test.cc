@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <filesystem>
 #include <map>
 
 #include "command.h"
@@ -240,6 +242,53 @@ TEST(SeveralCores, BenchMeasuresThemBesideOne) {
   const nlohmann::json load =
       json_of_cores({"bench", "small.onnx", "--device", "sim", "--cores", "4", "--tasks", "2"});
   EXPECT_EQ(load.at("cycles"), run.at("cycles"));
+}
+
+// Of one network: its errors follow from its cycles, and each share is in one layer.
+void check_card_model(const nlohmann::json& bench, const nlohmann::json& run) {
+  ASSERT_EQ(bench.at("networks").size(), 1u);
+  const nlohmann::json& row = bench.at("networks")[0];
+  EXPECT_EQ(row.at("cores"), 4);
+  EXPECT_EQ(row.at("card_cycles"), run.at("cycles"));
+  const auto model = row.at("model_cycles").get<double>();
+  const auto card = row.at("card_cycles").get<double>();
+  EXPECT_GT(model, 0);
+  EXPECT_DOUBLE_EQ(row.at("error").get<double>(), (model - card) / card);
+  EXPECT_DOUBLE_EQ(bench.at("mean_error").get<double>(), std::abs(model - card) / card);
+  int shares = 0;
+  double share_errors = 0;
+  for (const nlohmann::json& layer : row.at("layers")) {
+    shares += layer.at("shares").get<int>();
+    share_errors += layer.at("shares").get<int>() * layer.at("share_error").get<double>();
+  }
+  EXPECT_EQ(row.at("shares"), shares);
+  EXPECT_GE(shares, 4);
+  EXPECT_NEAR(bench.at("mean_share_error").get<double>(), share_errors / shares, 1e-9);
+}
+
+TEST(SeveralCores, BenchComparesTheModelOfTheCardWithTheCard) {
+  prepare();
+  std::filesystem::create_directory("card_models");
+  std::filesystem::copy_file("small.onnx", "card_models/small.onnx",
+                             std::filesystem::copy_options::overwrite_existing);
+  const nlohmann::json of_folder =
+      json_of_cores({"bench", "--suite", "card-model", "--models", "card_models", "--cores", "4"});
+  EXPECT_EQ(of_folder.at("networks")[0].at("network"), "small");
+  check_card_model(of_folder, json_of_cores({"run", "small.onnx", "--cores", "4"}));
+
+  const std::vector<std::string> suite = {"bench",      "--suite",      "card-model",
+                                          "--networks", "mobilenet_v1", "--cores",
+                                          "4",          "--random",     "30"};
+  const nlohmann::json of_zoo = json_of_cores(suite);
+  ASSERT_EQ(tessera({"zoo", "mobilenet_v1", "-o", "mobilenet_v1.onnx"}).status, 0);
+  check_card_model(of_zoo,
+                   json_of_cores({"run", "mobilenet_v1.onnx", "--cores", "4", "--timing-only"}));
+  // The choice is none of the worse ones, and the same are drawn again.
+  const nlohmann::json& row = of_zoo.at("networks")[0];
+  EXPECT_EQ(row.at("random").at("drawn"), 30);
+  EXPECT_EQ(row.at("random").at("on_card"), 3);
+  EXPECT_GE(row.at("random").at("card_cycles"), row.at("card_cycles"));
+  EXPECT_EQ(json_of_cores(suite), of_zoo);
 }
 
 }  // namespace

@@ -109,8 +109,8 @@ Means means_of(const std::vector<Row>& rows) {
 std::string signed_percent(double share) { return fmt::format("{:+.1f} %", share * 100); }
 
 void print(const std::vector<Row>& rows) {
-  TextTable table({"network", "cores", "used", "model", "card", "error", "shares", "of a share",
-                   "by time"});
+  TextTable table(
+      {"network", "cores", "used", "model", "card", "error", "shares", "of a share", "by time"});
   std::string errors, random;
   for (const Row& row : rows) {
     if (!row.error.empty()) {
@@ -128,8 +128,7 @@ void print(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     if (row.random.drawn == 0) continue;
     random += fmt::format(
-        "{}, {} cores: the best {} of {} choices at random take {} cycles at least, {:.2f} times the "
-        "choice\n",
+        "{}, {} cores: the best {} of {} random choices take {} cycles at least, {:.2f} of ours\n",
         row.network, row.cores, row.random.on_card, row.random.drawn,
         with_separators(row.random.card_cycles),
         static_cast<double>(row.random.card_cycles) / static_cast<double>(row.run.card_cycles));
@@ -137,10 +136,12 @@ void print(const std::vector<Row>& rows) {
   const Means means = means_of(rows);
   show_lines(fmt::format(
       "{}\n{}{}mean error of a network: {}, worst {}\nmean error of a share: {}, by time {}\n\n"
-      "used: cores that have a part; shares: parts of layers, a core's each: what the busiest of its "
-      "engines takes\nof a share: its error on average; by time: where each counts as much as it takes\n",
-      table.text(110), errors, random, percent(means.networks.mean()), percent(means.networks.worst),
-      percent(means.shares.mean()), percent(means.shares_by_time.mean())));
+      "used: cores that have a part\n"
+      "shares: parts of layers, a core's each: what the busiest of its engines takes\n"
+      "of a share: its error on average; by time: where each counts as much as it takes\n",
+      table.text(110), errors, random, percent(means.networks.mean()),
+      percent(means.networks.worst), percent(means.shares.mean()),
+      percent(means.shares_by_time.mean())));
 }
 
 nlohmann::json to_json(const Row& row) {

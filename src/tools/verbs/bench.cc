@@ -144,9 +144,10 @@ Status bench(const BenchArguments& arguments) {
   }
   const bool of_cores = of_model || arguments.suite == "card-model";
   if (!of_cores && arguments.cores.given() != nullptr) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} is for a model, or for --suite devices or card-model; the suite is {}",
-                             arguments.cores.given(), arguments.suite)};
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} is for a model, or for --suite devices or card-model; the suite is {}",
+                    arguments.cores.given(), arguments.suite)};
   }
   if (arguments.suite == "devices") {
     return run_device_bench(
@@ -247,11 +248,12 @@ Action bench_verb(CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     if (std::ranges::find(others, option) == others.end()) of_load.push_back(option);
   }
-  app.add_option(
-      "--networks", arguments->networks,
-      "roofline, sensitivity, card-model: names with commas between (default: all of the zoo, or some "
-      "of different kinds)");
-  app.add_option("--models", arguments->models, "host-vs-ort: the models' folder (default: fetched); "
+  app.add_option("--networks", arguments->networks,
+                 "roofline, sensitivity, card-model: names with commas between (default: all of "
+                 "the zoo, or some "
+                 "of different kinds)");
+  app.add_option("--models", arguments->models,
+                 "host-vs-ort: the models' folder (default: fetched); "
                  "card-model: a folder of models in place of the zoo");
   app.add_option("--random", arguments->random,
                  "card-model: so many choices of splits at random to compare the choice with")

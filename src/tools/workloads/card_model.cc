@@ -161,8 +161,7 @@ Result<RandomSplits> run_random_splits(const NetworkState& network, const CardPl
     // Cores beyond those of the choice have nothing to do in either.
     shared.card.cards = placement.cards;
     OnCores times(shared.layers.size(), std::vector<OnCore>(shared.card.cores.size()));
-    TESSERA_TRY(const CardPlacement own,
-                spread_cores(network.chip, placement.cards, choice.cores));
+    TESSERA_TRY(const CardPlacement own, spread_cores(network.chip, placement.cards, choice.cores));
     TESSERA_TRY(const Cycles cycles, run_card(shared.card, network.chip, own, times));
     if (result.on_card++ == 0 || cycles < result.card_cycles) result.card_cycles = cycles;
   }

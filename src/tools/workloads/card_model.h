@@ -32,7 +32,7 @@ struct ModelledLayer {
 };
 
 struct CardModelRun {
-  int cores = 1;      // that have a part in it
+  int cores = 1;  // that have a part in it
   double model_cycles = 0;
   std::int64_t card_cycles = 0;
   std::vector<ModelledLayer> layers;  // by layer; those without a share have none
@@ -52,9 +52,9 @@ Result<CardModelRun> run_card_model(const NetworkState& network, const CardPlace
 
 // Splits drawn at random, each layer's for itself, for the cores that the choice has.
 struct RandomSplits {
-  int drawn = 0, on_card = 0;   // the card runs those that the model thinks best
-  double model_cycles = 0;      // the least of all
-  std::int64_t card_cycles = 0; // the least of those that ran; 0: none
+  int drawn = 0, on_card = 0;    // the card runs those that the model thinks best
+  double model_cycles = 0;       // the least of all
+  std::int64_t card_cycles = 0;  // the least of those that ran; 0: none
 };
 
 // `drawn` choices, the best `on_card` of which run. The same seed draws the same ones.
