@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "compile/piece_list.h"
 #include "compile/pieces.h"
@@ -39,24 +41,43 @@ class CorePlanner {
  private:
   std::int64_t capacity() const { return inputs_.chip.state_buffer.bytes_per_partition; }
 
-  std::int64_t held_bytes(LayerIndex layer) const {
-    std::int64_t bytes = 0;
+  // Of each layer: the bytes that stay meanwhile.
+  void sum_held_bytes() {
+    held_bytes_.assign(work_.size() + 1, 0);
     for (const HeldStorage& held : result_.held) {
-      if (held.lives_at(layer)) bytes += held.bytes;
+      if (!held.active || held.first_layer > held.last_layer) continue;
+      held_bytes_[static_cast<std::size_t>(held.first_layer)] += held.bytes;
+      held_bytes_[static_cast<std::size_t>(held.last_layer) + 1] -= held.bytes;
     }
-    return bytes;
+    std::partial_sum(held_bytes_.begin(), held_bytes_.end(), held_bytes_.begin());
+  }
+  std::int64_t held_bytes(LayerIndex layer) const {
+    return held_bytes_[static_cast<std::size_t>(layer)];
   }
 
   // A quarter of the buffer is for what comes and goes.
   void leave_room() {
+    sum_held_bytes();
     for (LayerIndex layer = 0; layer < std::ssize(work_); ++layer) {
       while (held_bytes(layer) > capacity() / 4 * 3 && demote_held(result_.held, layer, layer)) {
+        sum_held_bytes();
       }
+    }
+  }
+
+  // What a core loads of others' parts goes before the layer that first takes it.
+  void find_loads() {
+    loads_before_.assign(work_.size(), {});
+    for (const HeldStorage& held : result_.held) {
+      if (!held.active || held.load_layer >= std::ssize(work_)) continue;  // not read
+      loads_before_[static_cast<std::size_t>(held.load_layer)].push_back(&held);
     }
   }
 
   std::optional<Misfit> attempt() {
     result_.plans.clear();
+    sum_held_bytes();
+    find_loads();
     for (std::size_t core = 0; core < cores_; ++core) {
       const Residents residents = residents_of(core);
       PieceList list(inputs_, residents);
@@ -89,8 +110,8 @@ class CorePlanner {
   std::optional<Misfit> add_layer(LayerIndex layer, std::size_t core, const Residents& residents,
                                   PieceList& list) {
     const LayerWork& work = work_[layer];
-    for (const HeldStorage& held : result_.held) {
-      if (held.active && held.load_layer == layer) add_edge_loads(held, core, list);
+    for (const HeldStorage* held : loads_before_[static_cast<std::size_t>(layer)]) {
+      add_edge_loads(*held, core, list);
     }
     for (const std::int32_t copy : work.copies[core]) list.add_copy(layer, copy);
     if (work.pieces[core].empty()) return std::nullopt;
@@ -167,6 +188,9 @@ class CorePlanner {
   const Table<LayerIndex, LayerWork>& work_;
   const std::size_t cores_;
   CorePlans result_;
+  // Of the attempt, by layer.
+  std::vector<std::int64_t> held_bytes_;
+  std::vector<std::vector<const HeldStorage*>> loads_before_;
 };
 
 }  // namespace

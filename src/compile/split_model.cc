@@ -116,11 +116,11 @@ class SplitModel::Implementation {
       engine = begin + busy;
       end = std::max(end, span.end);
       std::vector<double>& shares = result.shares.emplace_back();
-      for (const Cycles compute : side.of_cores) {
-        const double moved = std::max({of.memory, of.ring, of.bus, of.network});
-        shares.push_back(compute == 0 ? moved
-                                      : std::max(static_cast<double>(compute),
-                                                 side.kernel_bytes / memory_rate()));
+      const double moved = std::max({of.memory, of.ring, of.bus, of.network});
+      for (std::size_t core = 0; core < cores_; ++core) {
+        const auto compute = static_cast<double>(side.of_cores[core]);
+        const double kernels = side.own_kernels[core] ? side.kernel_bytes / memory_rate() : 0;
+        shares.push_back(compute == 0 ? moved : std::max(compute, kernels));
       }
     }
     result.cycles = end;
@@ -134,7 +134,8 @@ class SplitModel::Implementation {
     std::vector<Cycles> of_cores;  // each one's
     bool neural = false;           // which engines take that long
     double first = 1;  // part of the time after which the first rows of the results are there
-    double kernel_bytes = 0;  // that the busiest memory reads
+    double kernel_bytes = 0;        // that the busiest memory reads
+    std::vector<bool> own_kernels;  // of each core: it loads some that others do not
   };
 
   // When the first rows of a layer's results are there, and when all are.
@@ -225,17 +226,20 @@ class SplitModel::Implementation {
     return choices;
   }
 
+  // Kernels that a layer loads from one memory: how many of its cores load each.
+  using KernelLoads = std::map<std::uint64_t, int>;
+
   void find_sides(std::size_t way) {
     Table<LayerIndex, Side> sides(layers().size());
-    std::vector<std::vector<std::set<std::uint64_t>>> kernels(
-        layers().size(), std::vector<std::set<std::uint64_t>>(memories_));
+    std::vector<std::vector<KernelLoads>> kernels(layers().size(),
+                                                  std::vector<KernelLoads>(memories_));
     std::vector<std::vector<double>> bytes(layers().size(), std::vector<double>(memories_, 0));
     for (std::size_t core = 0; core < cores_; ++core) {
       const std::size_t memory = memory_of(core);
       std::vector<CoreWork> works(layers().size());
       for (const isa::TaskDescriptor& task : drafts_[way].emitted[core].tasks) {
         if (const auto* kernel = std::get_if<isa::KernelTask>(&task.config)) {
-          const bool anew = kernels[task.layer][memory].insert(kernel->source.offset).second;
+          const bool anew = ++kernels[task.layer][memory][kernel->source.offset] == 1;
           if (!anew && setting_.choice.share_loads) continue;
           bytes[task.layer][memory] += static_cast<double>(kernel->stored_bytes());
         } else {
@@ -249,8 +253,23 @@ class SplitModel::Implementation {
     }
     for (std::size_t i = 0; i < sides.size(); ++i) {
       sides[i].kernel_bytes = *std::ranges::max_element(bytes[i]);
+      for (std::size_t core = 0; core < cores_; ++core) sides[i].own_kernels.push_back(false);
     }
+    find_own_kernels(way, kernels, sides);
     sides_[way] = std::move(sides);
+  }
+  // Where a core loads a kernel that no other core of its memory does.
+  void find_own_kernels(std::size_t way, const std::vector<std::vector<KernelLoads>>& kernels,
+                        Table<LayerIndex, Side>& sides) const {
+    for (std::size_t core = 0; core < cores_; ++core) {
+      for (const isa::TaskDescriptor& task : drafts_[way].emitted[core].tasks) {
+        const auto* kernel = std::get_if<isa::KernelTask>(&task.config);
+        if (kernel == nullptr) continue;
+        const KernelLoads& loads = kernels[task.layer][memory_of(core)];
+        const bool shared = setting_.choice.share_loads && loads.at(kernel->source.offset) > 1;
+        if (!shared) sides[static_cast<LayerIndex>(task.layer)].own_kernels[core] = true;
+      }
+    }
   }
   std::size_t memory_of(std::size_t core) const {
     const std::vector<std::uint8_t>& memory = setting_.choice.memory_of_core;
