@@ -11,6 +11,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
+#include <future>
 #include <map>
 #include <thread>
 #include <utility>
@@ -62,6 +63,8 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
   void run() noexcept;
   void stop() noexcept;
   void end_connections() noexcept;
+  // From any thread but the server's.
+  bool finish(milliseconds patience);
   // From any thread.
   void deliver(std::uint64_t connection, std::uint64_t request, Response response) noexcept;
 
@@ -85,6 +88,7 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
   std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;  // shared with their callbacks
   std::uint64_t next_connection_ = 1;
   bool is_accepting_ = false, is_watching_ = false;  // a callback will come
+  bool is_finishing_ = false;                        // finish()
   std::uint64_t accept_turn_ = 0;                    // callbacks of earlier ones count no more
   std::atomic<bool> stopping_ = false;
   std::atomic<std::thread::id> thread_{};
@@ -156,6 +160,28 @@ void ServerCore::end_connections() noexcept {
   }
 }
 
+bool ServerCore::finish(milliseconds patience) {
+  constexpr milliseconds kBetweenLooks{5};
+  const Clock::time_point last = Clock::now() + patience;
+  while (true) {
+    const auto busy = std::make_shared<std::promise<bool>>();
+    std::future<bool> answer = busy->get_future();
+    asio::post(io_, [this, busy] {
+      is_finishing_ = true;
+      SystemError ignored;
+      acceptor_.close(ignored);
+      const Clock::time_point now = Clock::now();
+      busy->set_value(std::ranges::any_of(connections_, [now](const auto& each) {
+        return each.second->rank(now) >= Connection::kNever;
+      }));
+    });
+    if (answer.wait_until(last) != std::future_status::ready) return false;
+    if (!answer.get()) return true;
+    if (Clock::now() >= last) return false;
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+}
+
 void ServerCore::handle(Request request, std::uint64_t connection, std::uint64_t number) {
   try {
     handler_(std::move(request), Reply(weak_from_this(), connection, number));
@@ -189,9 +215,9 @@ void ServerCore::give_up_accepting() noexcept {
 }
 
 void ServerCore::accept() {
-  if (is_accepting_) return;
+  if (is_accepting_ || is_finishing_) return;
   acceptor_.async_accept([this, turn = accept_turn_](SystemError error, Tcp::socket socket) {
-    if (turn != accept_turn_) return;
+    if (turn != accept_turn_ || is_finishing_) return;
     is_accepting_ = false;
     on_accept(error, std::move(socket));
   });
@@ -317,6 +343,14 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
     return server;
   } catch (const std::exception& error) {
     return no_server(error.what());
+  }
+}
+
+bool Server::finish(milliseconds patience) {
+  try {
+    return core_->finish(patience);
+  } catch (...) {
+    return false;  // no memory to ask with
   }
 }
 

@@ -8,6 +8,7 @@
 // where memory, threads or file descriptors end, requests are refused until there are some again.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -61,6 +62,9 @@ class Server {
   ~Server();
 
   int port() const { return port_; }
+  // Accepts no more connections, and waits until no answer is owed or on its way; idle connections stay open
+  // meanwhile. False: there still was one after `patience`.
+  bool finish(std::chrono::milliseconds patience);
 
  private:
   Server() = default;

@@ -54,6 +54,8 @@ constexpr Verb kVerbs[] = {
      bench_verb},
     {"card", "tenants on one card: who has what, cycles alone and together",
      "tessera card --tenant a.onnx:cores=4 --tenant b.onnx:cores=2,weight=2", card_verb},
+    {"serve", "answer inference requests for a folder of models",
+     "tessera serve --model-repository models --http-port 8000", serve_verb},
     {"watch", "run a model again and again behind a live page",
      "tessera watch model.onnx --http 8080 --device sim --pace 1", watch_verb},
     {"top", "live figures of a running pipeline", "tessera top http://127.0.0.1:8080", top_verb},

@@ -34,6 +34,7 @@ Action bench_verb(CLI::App& app);
 Action derive_verb(CLI::App& app);
 Action doctor_verb(CLI::App& app);
 Action repro_verb(CLI::App& app);
+Action serve_verb(CLI::App& app);
 Action watch_verb(CLI::App& app);
 Action top_verb(CLI::App& app);
 Action trace_verb(CLI::App& app);

@@ -90,6 +90,7 @@ BLOCKS = {
                      "$tessera watch": ("--http 8080", "--http 0 --seconds 0.5 --record run.jsonl")},
             leave_out={"$tessera bench --suite pipeline": "docs/runtime.md runs it",
                        "$tessera top": "needs a running pipeline; top_terminal_test drives it",
+                       "$tessera serve": "serves until it is ended; serve_test asks one",
                        "$tessera bench --suite roofline": "docs/performance.md runs it",
                        "$tessera repro timing": "the published figures are not in this repository",
                        "$tessera repro dram": "the published figures are not in this repository",
@@ -250,6 +251,12 @@ def lines_of(page, scores):
             replace={"tessera watch": ("--seconds 600", "--seconds 2 --http 0"),
                      "tessera trace": ("--from 120 --to 125", "--from 0.5 --to 1")},
             varying=(r".*",)),
+    },
+    "docs/serve.md": {
+        "clients ══► HTTP thread ─┬─► decode ─► pipeline of the model ─► encode ─► answer": PICTURE,
+        "models/": PICTURE,
+        "$ tessera serve --model-repository models --http-port 8000 &":
+            NotRun("serves until it is ended; serve_test asks one"),
     },
     "docs/schedule.md": {
         "event ──► [ admit ] ──► [ divide ] ──► [ place ] ──► [ carry out ] ──► actions": PICTURE,

@@ -1,0 +1,175 @@
+#include "serve/model_repository.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "tessera/file.h"
+
+namespace tessera::serve {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::int64_t kConfigBytesMax = 1 << 20;
+constexpr const char* kFiles[] = {"model.onnx", "model.tpkg", "model.tprog"};
+
+Error wrong(std::string text) { return {ErrorCode::kInvalidArgument, std::move(text)}; }
+
+Result<std::int64_t> whole_number(const Json& value, const std::string& key, std::int64_t least,
+                                  std::int64_t most) {
+  const bool is_whole = value.is_number_integer();
+  if (!is_whole || value < least || value > most) {
+    return wrong(fmt::format("'{}' is {}; allowed is a whole number from {} to {}", key,
+                             value.dump(), least, most));
+  }
+  return value.get<std::int64_t>();
+}
+
+Result<std::string> text_value(const Json& value, const std::string& key) {
+  if (!value.is_string()) return wrong(fmt::format("'{}' is {}, no text", key, value.dump()));
+  return value.get<std::string>();
+}
+
+Result<std::map<std::string, Shape>> shapes_value(const Json& value) {
+  if (!value.is_object()) return wrong("'shapes' is no object of lists");
+  std::map<std::string, Shape> shapes;
+  constexpr std::int64_t kExtentMax = std::int64_t{1} << 32;
+  for (const auto& [input, dims] : value.items()) {
+    if (!dims.is_array()) return wrong(fmt::format("'shapes': '{}' is no list", input));
+    for (const Json& dim : dims) {
+      TESSERA_TRY(const std::int64_t extent, whole_number(dim, "shapes." + input, 0, kExtentMax));
+      shapes[input].push_back(extent);
+    }
+  }
+  return shapes;
+}
+
+Status set_key(const std::string& key, const Json& value, ModelConfig& config) {
+  const auto number = [&](std::int64_t least, std::int64_t most, auto& into) -> Status {
+    TESSERA_TRY(const std::int64_t given, whole_number(value, key, least, most));
+    into = static_cast<std::remove_reference_t<decltype(into)>>(given);
+    return {};
+  };
+  if (key == "instances") return number(1, 64, config.instances);
+  if (key == "threads") return number(0, 1024, config.threads);
+  if (key == "cores") return number(1, 4096, config.cores);
+  if (key == "cards") return number(1, 64, config.cards);
+  if (key == "queue") return number(1, 1 << 20, config.queue);
+  if (key == "timeout_us") {
+    constexpr std::int64_t kDay = 86'400'000'000;
+    TESSERA_TRY(const std::int64_t given, whole_number(value, key, 0, kDay));
+    config.timeout = std::chrono::microseconds(given);
+    return {};
+  }
+  if (key == "arch") {
+    TESSERA_TRY(config.arch, text_value(value, key));
+    return {};
+  }
+  if (key == "device") {
+    TESSERA_TRY(const std::string name, text_value(value, key));
+    TESSERA_TRY(config.device, device_kind_from_name(name));
+    return {};
+  }
+  if (key == "shapes") {
+    TESSERA_TRY(config.shapes, shapes_value(value));
+    return {};
+  }
+  return wrong(
+      fmt::format("there is no key '{}'; known are arch, cards, cores, device, instances, "
+                  "queue, shapes, threads, timeout_us",
+                  key));
+}
+
+// Of a folder of a version; 0: it is none.
+std::int64_t version_of(const std::string& name) {
+  std::int64_t version = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), version);
+  const bool is_number = error == std::errc{} && end == name.data() + name.size();
+  return is_number && version > 0 && name[0] != '0' ? version : 0;
+}
+
+// The names of the folders in a folder.
+Result<std::vector<std::string>> folders_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator next(folder, error);
+  while (!error && next != fs::directory_iterator()) {
+    std::error_code unknown;
+    if (next->is_directory(unknown)) names.push_back(next->path().filename().string());
+    next.increment(error);
+  }
+  if (error) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("cannot read the folder '{}': {}", folder, error.message())};
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace
+
+Result<ModelConfig> parse_model_config(const std::string& text, const ModelConfig& defaults) {
+  // No value but those of "shapes" is nested.
+  constexpr int kDepthMax = 4;
+  bool is_too_deep = false;
+  const Json::parser_callback_t callback = [&](int depth, Json::parse_event_t, Json&) {
+    is_too_deep = is_too_deep || depth > kDepthMax;
+    return !is_too_deep;
+  };
+  const Json document = Json::parse(text, callback, /*allow_exceptions=*/false);
+  if (is_too_deep || !document.is_object()) return wrong("it is no JSON object of keys");
+  ModelConfig config = defaults;
+  for (const auto& [key, value] : document.items()) {
+    TESSERA_RETURN_IF_ERROR(set_key(key, value, config));
+  }
+  return config;
+}
+
+Result<std::vector<std::string>> model_names(const std::string& repository) {
+  return folders_in(repository);
+}
+
+Result<FoundModel> find_model(const std::string& repository, const std::string& name,
+                              const ModelConfig& defaults) {
+  if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos ||
+      name.find('\0') != std::string::npos) {
+    return wrong(fmt::format("'{}' is no name of a model", name));
+  }
+  const std::string folder = repository + "/" + name;
+  FoundModel model{.name = name, .versions = {}, .config = defaults};
+  const std::string config = folder + "/config.json";
+  if (fs::exists(config)) {
+    TESSERA_TRY(const std::string text, read_text_file(config, {.bytes_max = kConfigBytesMax}));
+    auto parsed = parse_model_config(text, defaults);
+    if (!parsed.ok()) return parsed.error().with_context(config);
+    model.config = std::move(*parsed);
+  }
+  TESSERA_TRY(const std::vector<std::string> folders, folders_in(folder));
+  for (const std::string& each : folders) {
+    const std::int64_t version = version_of(each);
+    if (version == 0) continue;
+    for (const char* const file : kFiles) {
+      const std::string path = folder + "/" + each + "/" + file;
+      if (!fs::exists(path)) continue;
+      model.versions.push_back({version, path});
+      break;
+    }
+  }
+  std::ranges::sort(model.versions, {}, &ModelFile::version);
+  if (model.versions.empty()) {
+    return wrong(
+        fmt::format("'{}' has no version: a folder with a number from 1 as its name, and in it "
+                    "model.onnx, model.tpkg or model.tprog",
+                    folder));
+  }
+  return model;
+}
+
+}  // namespace tessera::serve

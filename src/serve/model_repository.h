@@ -1,0 +1,53 @@
+// A folder of models as inference servers know it:
+//
+//   REPOSITORY/MODEL/VERSION/model.onnx     or model.tpkg, model.tprog; VERSION is a number from 1
+//   REPOSITORY/MODEL/config.json            how it is loaded; may be absent
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "tessera/device_kind.h"
+#include "tessera/tensor.h"
+
+namespace tessera::serve {
+
+// config.json. Every key may be absent; one that is not known is an error.
+struct ModelConfig {
+  DeviceKind device = DeviceKind::kHost;     // "device": "host", "sim", "ref"
+  std::string arch = "tessera128";           // "arch": a profile, or with "+FORMAT" behind it
+  int instances = 1;                         // "instances": runs side by side, 1 to 64
+  int threads = 0;                           // "threads": of host, of all instances; 0: all cores
+  int cores = 1, cards = 1;                  // "cores", "cards": of sim, for each run
+  std::map<std::string, Shape> shapes = {};  // "shapes": {"x": [1, 3, 224, 224]}: open dimensions
+  std::size_t queue = 256;                   // "queue": requests at once; more are refused
+  std::chrono::microseconds timeout{0};      // "timeout_us": of requests that name none; 0: none
+};
+
+// `text` is foreign. The error names the key, what was found and what is allowed.
+Result<ModelConfig> parse_model_config(const std::string& text, const ModelConfig& defaults);
+
+struct ModelFile {
+  std::int64_t version = 1;
+  std::string path;  // of the model, package or program
+};
+
+// One of the repository's models.
+struct FoundModel {
+  std::string name;
+  std::vector<ModelFile> versions;  // ascending; not empty
+  ModelConfig config;
+};
+
+// The names of its folders, in order.
+Result<std::vector<std::string>> model_names(const std::string& repository);
+// Reads config.json and finds the versions. A name that leads out of the repository is refused.
+Result<FoundModel> find_model(const std::string& repository, const std::string& name,
+                              const ModelConfig& defaults);
+
+}  // namespace tessera::serve
