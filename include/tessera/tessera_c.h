@@ -374,8 +374,9 @@ void tessera_card_release(tessera_card* card);
 tessera_error* tessera_card_take(const tessera_card* card, const tessera_processor_options* options,
                                  tessera_processor** processor);
 void tessera_processor_release(tessera_processor* processor);
-/* Other cores, while runs go on: so many, or just these. After an error it has what it had. */
+/* Other cores, while runs go on: so many. After an error it has what it had. */
 tessera_error* tessera_processor_resize(const tessera_processor* processor, int cores);
+/* The same, with just these. */
 tessera_error* tessera_processor_move(const tessera_processor* processor, const int* core_numbers,
                                       size_t core_count);
 /* Fills the caller's structure, whose size is set. */

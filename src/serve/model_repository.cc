@@ -123,7 +123,8 @@ Result<ModelConfig> parse_model_config(const std::string& text, const ModelConfi
     is_too_deep = is_too_deep || depth > kDepthMax;
     return !is_too_deep;
   };
-  const Json document = Json::parse(text, callback, /*allow_exceptions=*/false);
+  constexpr bool kThrows = false;
+  const Json document = Json::parse(text, callback, kThrows);
   if (is_too_deep || !document.is_object()) return wrong("it is no JSON object of keys");
   ModelConfig config = defaults;
   for (const auto& [key, value] : document.items()) {
@@ -156,7 +157,7 @@ Result<FoundModel> find_model(const std::string& repository, const std::string& 
     const std::int64_t version = version_of(each);
     if (version == 0) continue;
     for (const char* const file : kFiles) {
-      const std::string path = folder + "/" + each + "/" + file;
+      const std::string path = fmt::format("{}/{}/{}", folder, each, file);
       if (!fs::exists(path)) continue;
       model.versions.push_back({version, path});
       break;

@@ -85,9 +85,9 @@ Result<std::optional<std::size_t>> header_bytes_of(const http::Request& request)
   const auto field = request.field("Inference-Header-Content-Length");
   if (!field) return std::optional<std::size_t>();
   std::size_t bytes = 0;
-  const char* const last = field->data() + field->size();
-  const auto [end, error] = std::from_chars(field->data(), last, bytes);
-  if (error != std::errc{} || end != last) {
+  const std::string text(*field);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  if (error != std::errc{} || end != text.data() + text.size()) {
     return Error{ErrorCode::kInvalidArgument,
                  "Inference-Header-Content-Length is no number of bytes"};
   }
@@ -224,7 +224,7 @@ void Service::handle(http::Request request, http::Reply reply) {
   }
   switch (path.what) {
     case Path::What::kInfer:
-      return infer(path, std::move(request), std::move(reply));
+      return infer(path, request, std::move(reply));
     case Path::What::kLoad:
     case Path::What::kUnload:
       return change(path, std::move(reply));
@@ -261,7 +261,7 @@ http::Response Service::answer(const http::Request& request, const Path& path) {
   return http::error_response(500, "nobody answers that");
 }
 
-void Service::infer(const Path& path, http::Request request, http::Reply reply) {
+void Service::infer(const Path& path, const http::Request& request, http::Reply reply) {
   const auto model = served(path);
   if (!model.ok()) return reply.send(http::error_response(404, model.error().message));
   const auto header_bytes = header_bytes_of(request);

@@ -72,7 +72,7 @@ class Service {
 
   explicit Service(ServiceOptions options) : options_(std::move(options)) {}
   http::Response answer(const http::Request& request, const Path& path);
-  void infer(const Path& path, http::Request request, http::Reply reply);
+  void infer(const Path& path, const http::Request& request, http::Reply reply);
   void change(const Path& path, http::Reply reply);
   http::Response server_metadata() const;
   http::Response model_metadata(const Path& path);

@@ -163,10 +163,11 @@ TEST(DeviceErrors, MoreCoresThanThereAre) {
       "tessera compare: --cores belongs to the device sim; the devices are host and ref" + invalid);
   expect_error({"bench", "small.onnx", "--cores", "2"},
                "tessera bench: --cores belongs to the device sim; --device names host" + invalid);
-  expect_error({"bench", "--suite", "roofline", "--cards", "2"},
-               "tessera bench: --cards is for a model, or for --suite devices; the suite is "
-               "roofline" +
-                   invalid);
+  expect_error(
+      {"bench", "--suite", "roofline", "--cards", "2"},
+      "tessera bench: --cards is for a model, or for --suite devices or card-model; the suite is "
+      "roofline" +
+          invalid);
   expect_error({"bench", "small.onnx", "--device", "sim", "--functions", "2", "--cores", "2"},
                "tessera bench: device 'sim0': 2 cores and 2 virtual functions; allowed is one of "
                "them" +

@@ -40,7 +40,9 @@ class Serve {
     }
   }
   ~Serve() {
-    if (pipe_ != nullptr) pclose(pipe_);
+    if (pipe_ == nullptr) return;
+    kill(process_, SIGKILL);
+    pclose(pipe_);
   }
   http::Answer ask(const std::string& target, const char* method = "GET",
                    const std::string& body = {}) const {

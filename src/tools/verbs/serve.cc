@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -36,10 +37,11 @@ bool is_loopback(const std::string& address) {
   return address == "localhost" || address == "::1" || address.starts_with("127.");
 }
 
-// What people and programs read: each line is one event.
+// What people and programs read: each line is one event, and goes out at once.
 void tell(const ServeArguments& arguments, const nlohmann::json& document,
           const std::string& text) {
   show_lines(arguments.json ? json_line(document) + "\n" : text + "\n");
+  std::fflush(stdout);
 }
 
 http::Limits limits_of(const ServeArguments& arguments) {
