@@ -420,7 +420,7 @@ TEST(BenchErrors, AModelOrASuite) {
       unknown.err,
       StartsWith("--suite: other not in "
                  "{devices,pipeline,tuning,unequal,outcomes,host-vs-ort,roofline,sensitivity,"
-                 "transposition}\n"));
+                 "transposition,card-model}\n"));
 }
 
 TEST(BenchErrors, TheSuiteNeedsItsProgramBesideTheCommand) {
