@@ -377,9 +377,8 @@ http::Response Service::model_statistics(const Path& path) {
                      {"compute_infer", duration_json(of.infer)},
                      {"compute_output", duration_json(of.output)}}}});
   }
-  if (all.empty() && !path.model.empty()) {
-    return http::error_response(404, served(path).ok() ? "nothing" : served(path).error().message);
-  }
+  const auto named = served(path);
+  if (!path.model.empty() && !named.ok()) return http::error_response(404, named.error().message);
   return json_response({{"model_stats", std::move(all)}});
 }
 

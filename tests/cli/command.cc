@@ -93,6 +93,14 @@ ModelBuilder small_model(bool open) {
   return builder;
 }
 
+std::string read_line(std::FILE* from) {
+  std::string text;
+  for (int c = std::fgetc(from); c != EOF && c != '\n'; c = std::fgetc(from)) {
+    text += static_cast<char>(c);
+  }
+  return text;
+}
+
 const std::string& work_folder() {
   static const std::string folder = [] {
     std::string name = (std::filesystem::temp_directory_path() / "tessera_cli_XXXXXX").string();

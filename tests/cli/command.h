@@ -1,6 +1,7 @@
 // Drives the `tessera` program as a user does: arguments in, exit status and both outputs back.
 #pragma once
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -28,6 +29,9 @@ CommandResult shell(const std::string& line);
 
 // The program copied into the test's folder, away from its build, and run there.
 CommandResult tessera_alone(const std::vector<std::string>& arguments);
+
+// The next line of a program in the background, without its end; empty at the end of its output. Waits.
+std::string read_line(std::FILE* from);
 
 // The verbs that `tessera --help` lists, in its order.
 std::vector<std::string> verbs();

@@ -28,9 +28,9 @@ class Serve {
     const std::string command = "echo $$; exec " + std::string(TESSERA_PROGRAM) +
                                 " serve --model-repository served --http-port 0 --json " + options;
     pipe_ = popen(command.c_str(), "r");
-    process_ = std::stoi(line());
+    process_ = std::stoi(read_line(pipe_));
     while (port_ == 0 || !ready_) {
-      const json event = json::parse(line(), nullptr, false);
+      const json event = json::parse(read_line(pipe_), nullptr, false);
       if (!event.is_object()) break;
       if (event.at("event") == "start") {
         const std::string url = event.at("url");
@@ -55,20 +55,14 @@ class Serve {
   json end() {
     kill(process_, SIGTERM);
     json last;
-    for (std::string text = line(); !text.empty(); text = line()) last = json::parse(text);
+    for (std::string text = read_line(pipe_); !text.empty(); text = read_line(pipe_))
+      last = json::parse(text);
     EXPECT_EQ(pclose(std::exchange(pipe_, nullptr)), 0);
     return last;
   }
   bool is_ready() const { return ready_; }
 
  private:
-  std::string line() {
-    std::string text;
-    for (int c = fgetc(pipe_); c != EOF && c != '\n'; c = fgetc(pipe_)) {
-      text += static_cast<char>(c);
-    }
-    return text;
-  }
   FILE* pipe_ = nullptr;
   int process_ = 0, port_ = 0;
   bool ready_ = false;

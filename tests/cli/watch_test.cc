@@ -27,12 +27,12 @@ class Watch {
     const std::string command =
         std::string(TESSERA_PROGRAM) + " watch small.onnx --http 0 --json " + options;
     pipe_ = popen(command.c_str(), "r");
-    const json first = json::parse(line(), nullptr, false);
+    const json first = json::parse(read_line(pipe_), nullptr, false);
     if (first.is_object()) url = first.value("url", "");
   }
   // What it says at its end; null where it did not end well.
   json finish() {
-    const std::string last = line();
+    const std::string last = read_line(pipe_);
     const int status = pclose(pipe_);
     pipe_ = nullptr;
     return status == 0 ? json::parse(last, nullptr, false) : json();
@@ -44,13 +44,6 @@ class Watch {
   std::string url;
 
  private:
-  std::string line() {
-    std::string text;
-    for (int c = fgetc(pipe_); c != EOF && c != '\n'; c = fgetc(pipe_)) {
-      text += static_cast<char>(c);
-    }
-    return text;
-  }
   FILE* pipe_ = nullptr;
 };
 
@@ -109,7 +102,7 @@ TEST_F(WatchTest, RecordsAllEventsInAFileThatBecomesATrace) {
   Watch watch("--device host --seconds 1.5 --record events.jsonl");
   ASSERT_NE(watch.url, "");
   const json summary = watch.finish();
-  const json recorded = summary["recorded"];
+  const json& recorded = summary["recorded"];
   // On a busy machine events may be lost, and are counted then.
   const bool all = recorded["lost"] == 0;
   const std::int64_t count =
