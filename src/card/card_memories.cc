@@ -26,6 +26,7 @@ engines::UnitSizes units_of(const ChipConfig& chip, const CardPlacement& placeme
   sizes.broadcast_bytes = card.load_save.broadcast_bytes;
   sizes.merge = card.features.merge != 0;
   sizes.broadcast = card.features.broadcast != 0;
+  sizes.kernels_last = chip.dram.arbitration == Arbitration::kKernelsLast;
   sizes.forward = card.features.forward != 0;
   sizes.needed_bytes_only = card.features.needed_bytes_only != 0;
   sizes.bandwidth.slice_cycles = card.bandwidth.slice_cycles;

@@ -17,6 +17,7 @@
 #include "compile/share_choice.h"
 #include "graph/graph.h"
 #include "isa/card_program.h"
+#include "isa/performance_model.h"
 
 namespace tessera::compile {
 
@@ -36,7 +37,9 @@ struct LayerShare {
 
 struct SharedProgram {
   isa::CardProgram card;
-  ShareChoice choice;              // what it was compiled for: perhaps fewer cores than it has
+  ShareChoice choice;  // what it was compiled for: perhaps fewer cores than it has
+  // What the splits were chosen by; null where they were asked for.
+  std::shared_ptr<const isa::ModelledCores> model;
   std::vector<LayerShare> layers;  // by layer, as the hints of the first core's program
   std::int64_t remote_dependencies = 0;
   std::int64_t load_shares = 0;  // loads that several cores have in common, each counted once

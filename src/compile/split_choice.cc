@@ -61,8 +61,16 @@ Result<ChosenSplits> choose_and_estimate(const graph::Graph& graph, const ChipCo
       cycles = found;
     }
   }
-  ChosenSplits chosen{base, cycles, 0};
+  ChosenSplits chosen{base, {}, cycles, 0};
   for (const LayerCost& cost : model.costs(of_nodes)) chosen.waiting += cost.exchange;
+  chosen.model = {.cores = base.cores,
+                  .cycles = cycles,
+                  .load_before_arithmetic = base.load_before_arithmetic,
+                  .chosen = {},
+                  .layers = model.modelled()};
+  for (const Split split : of_nodes) {
+    chosen.model.chosen.push_back(static_cast<std::uint8_t>(split));
+  }
   chosen.choice.split = Split::kRows;
   chosen.choice.of_nodes = std::move(of_nodes);
   return chosen;

@@ -28,8 +28,9 @@ Result<ShareChoice> choose_splits(const std::shared_ptr<const graph::Graph>& gra
 // The same, with what the model says of it.
 struct ChosenSplits {
   ShareChoice choice;
-  double cycles = 0;   // of the network
-  double waiting = 0;  // of all layers together, for what other cores made
+  isa::ModelledCores model;  // of its cores
+  double cycles = 0;         // of the network
+  double waiting = 0;        // of all layers together, for what other cores made
 };
 Result<ChosenSplits> choose_and_estimate(const graph::Graph& graph, const ChipConfig& chip,
                                          const CompileOptions& options, const ShareChoice& base,

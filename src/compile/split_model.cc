@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "compile/estimate.h"
 #include "compile/surface_conventions.h"
+#include "isa/dma_time.h"
 
 namespace tessera::compile {
 namespace {
@@ -63,22 +64,26 @@ class SplitModel::Implementation {
   }
 
   std::vector<CostFactor> factors(bool grids) const {
-    WayCounts counts = counts_;
-    for (std::uint8_t& count : counts) {
-      if (!grids) count = std::min(count, static_cast<std::uint8_t>(Split::kGrid));
-    }
     std::vector<CostFactor> factors;
-    for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
-      const std::vector<graph::NodeIndex> scope = scope_of(layer);
-      if (scope.empty()) continue;
-      if (choices_of(scope, counts) <= kCostsMax) {
-        factors.push_back(tabulate(scope, counts,
-                                   [&](const auto& way_of) { return cost(layer, way_of).cycles; }));
-      } else {
-        add_pairs(layer, counts, factors);
-      }
+    for (const Tabulated& table : tables(grids)) {
+      CostFactor& factor = factors.emplace_back(CostFactor{table.nodes, {}, table.counts});
+      for (const LayerCost& cost : table.costs) factor.costs.push_back(cost.cycles);
     }
     return factors;
+  }
+
+  std::vector<isa::ModelledLayer> modelled() const {
+    std::vector<isa::ModelledLayer> result;
+    for (const Tabulated& table : tables(/*grids=*/true)) {
+      isa::ModelledLayer& layer =
+          result.emplace_back(isa::ModelledLayer{table.nodes, table.counts, {}});
+      for (const LayerCost& cost : table.costs) {
+        layer.costs.push_back({static_cast<float>(cost.compute), static_cast<float>(cost.memory),
+                               static_cast<float>(cost.links()),
+                               static_cast<float>(cost.exchange)});
+      }
+    }
+    return result;
   }
 
   std::vector<LayerCost> costs(const std::vector<Split>& of_nodes) const {
@@ -100,15 +105,13 @@ class SplitModel::Implementation {
       const Side& side = sides_[node < 0 ? 0 : way_of(node)][layer];
       LayerCost of = cost(layer, way_of);
       const double busy = of.cycles - of.exchange;
-      double& engine = free[side.compute == 0 ? 2 : side.neural ? 0 : 1];
-      const double late = of.crosses ? latency() : 0;
+      double& engine = free[side.compute == 0 || side.copies ? 2 : side.neural ? 0 : 1];
+      const double late = of.crosses || side.copies ? latency() : 0;
       double begin = engine, least_end = 0;
-      for (const Operand& operand : operands_[layer]) {
-        for (const Writer& writer : operand.writers) {
-          const Span& before = spans[static_cast<std::size_t>(writer.layer)];
-          begin = std::max(begin, before.first + late);
-          least_end = std::max(least_end, before.end + late + busy * side.first);
-        }
+      for (const LayerIndex made : made_by_[layer]) {
+        const Span& before = spans[static_cast<std::size_t>(made)];
+        begin = std::max(begin, before.first + late);
+        least_end = std::max(least_end, before.end + late + busy * side.first);
       }
       Span& span = spans[static_cast<std::size_t>(layer)];
       span.first = begin + busy * side.first;
@@ -116,7 +119,7 @@ class SplitModel::Implementation {
       engine = begin + busy;
       end = std::max(end, span.end);
       std::vector<double>& shares = result.shares.emplace_back();
-      const double moved = std::max({of.memory, of.ring, of.bus, of.network});
+      const double moved = of.moved();
       for (std::size_t core = 0; core < cores_; ++core) {
         const auto compute = static_cast<double>(side.of_cores[core]);
         const double kernels = side.own_kernels[core] ? side.kernel_bytes / memory_rate() : 0;
@@ -128,14 +131,48 @@ class SplitModel::Implementation {
   }
 
  private:
+  // All cores' transfers of a layer: what short runs cost.
+  struct Transfers {
+    double useful = 0, bursts = 0;  // bytes
+
+    void add(const isa::TaskDescriptor& task, const isa::TransferTask& transfer,
+             const ChipConfig& chip) {
+      useful += static_cast<double>(std::int64_t{task.bands.images} * task.bands.rows *
+                                    transfer.channel_count * transfer.buffer.columns *
+                                    format_bytes(transfer.buffer.format));
+      bursts += static_cast<double>(isa::dma_time(task, chip).dram_bytes);
+    }
+    double padding() const { return useful == 0 ? 1 : bursts / useful; }
+  };
+
   // What a layer does when it is cut one way.
   struct Side {
     Cycles compute = 0;            // of the slowest core
     std::vector<Cycles> of_cores;  // each one's
     bool neural = false;           // which engines take that long
+    bool copies = false;           // none: it is copied in DRAM, by as much of a memory as it takes
     double first = 1;  // part of the time after which the first rows of the results are there
     double kernel_bytes = 0;        // that the busiest memory reads
+    Transfers loads, stores;        // where what it reads is cut the same way
     std::vector<bool> own_kernels;  // of each core: it loads some that others do not
+  };
+
+  // Where an operand comes from and goes to.
+  struct Ends {
+    const Transfers* load = nullptr;
+    const Transfers* store = nullptr;
+  };
+
+  // What copies in DRAM take of a memory.
+  struct CopyWork {
+    Cycles cycles = 0;
+    std::int64_t tasks = 0, steps = 1;
+
+    void add(const isa::TaskDescriptor& task, const ChipConfig& chip) {
+      cycles += isa::dma_time(task, chip).transfer();
+      ++tasks;
+      steps = std::max(steps, task.steps());
+    }
   };
 
   // When the first rows of a layer's results are there, and when all are.
@@ -184,7 +221,7 @@ class SplitModel::Implementation {
     bool may_stay = false;
   };
 
-  // Traffic in bytes: of all channels, of the busiest link, bus and network port.
+  // Traffic in bytes: of all channels in whole bursts, of the busiest link, bus and network port.
   struct Traffic {
     double dram = 0, ring = 0, bus = 0, network = 0;
     bool crosses = false;
@@ -234,6 +271,8 @@ class SplitModel::Implementation {
     std::vector<std::vector<KernelLoads>> kernels(layers().size(),
                                                   std::vector<KernelLoads>(memories_));
     std::vector<std::vector<double>> bytes(layers().size(), std::vector<double>(memories_, 0));
+    std::vector<std::vector<CopyWork>> copies(layers().size(), std::vector<CopyWork>(memories_));
+    std::vector<std::vector<bool>> copying(layers().size(), std::vector<bool>(cores_, false));
     for (std::size_t core = 0; core < cores_; ++core) {
       const std::size_t memory = memory_of(core);
       std::vector<CoreWork> works(layers().size());
@@ -242,6 +281,13 @@ class SplitModel::Implementation {
           const bool anew = ++kernels[task.layer][memory][kernel->source.offset] == 1;
           if (!anew && setting_.choice.share_loads) continue;
           bytes[task.layer][memory] += static_cast<double>(kernel->stored_bytes());
+        } else if (std::holds_alternative<isa::CopyTask>(task.config)) {
+          copies[task.layer][memory].add(task, setting_.chip);
+          copying[task.layer][core] = true;
+        } else if (const auto* move = std::get_if<isa::TransferTask>(&task.config)) {
+          Side& side = sides[static_cast<LayerIndex>(task.layer)];
+          const bool load = task.engine == isa::EngineKind::kLoad;
+          (load ? side.loads : side.stores).add(task, *move, setting_.chip);
         } else {
           works[task.layer].add(task, setting_.chip);
         }
@@ -252,11 +298,26 @@ class SplitModel::Implementation {
       }
     }
     for (std::size_t i = 0; i < sides.size(); ++i) {
+      if (sides[i].compute == 0) take_copies(copies[i], copying[i], sides[i]);
       sides[i].kernel_bytes = *std::ranges::max_element(bytes[i]);
       for (std::size_t core = 0; core < cores_; ++core) sides[i].own_kernels.push_back(false);
     }
     find_own_kernels(way, kernels, sides);
     sides_[way] = std::move(sides);
+  }
+  // Cores that copy at once share a memory: each takes as long as all of them.
+  void take_copies(const std::vector<CopyWork>& copies, const std::vector<bool>& copying,
+                   Side& side) const {
+    for (const CopyWork& of_memory : copies) {
+      if (of_memory.cycles <= side.compute) continue;
+      side.copies = true;
+      side.compute = of_memory.cycles;
+      side.first =
+          1 - (1 - 1 / static_cast<double>(of_memory.steps)) / static_cast<double>(of_memory.tasks);
+    }
+    for (std::size_t core = 0; core < cores_; ++core) {
+      if (copying[core]) side.of_cores[core] = copies[memory_of(core)].cycles;
+    }
   }
   // Where a core loads a kernel that no other core of its memory does.
   void find_own_kernels(std::size_t way, const std::vector<std::vector<KernelLoads>>& kernels,
@@ -279,10 +340,26 @@ class SplitModel::Implementation {
   void find_operands() {
     const Table<StorageIndex, StorageUses> uses = find_uses(inputs_of(0));
     operands_.resize(layers().size());
+    made_by_.resize(layers().size());
+    const auto add_makers = [&](StorageIndex storage, LayerIndex reader) {
+      std::vector<LayerIndex>& makers = made_by_[reader];
+      for (const LayerIndex writer : uses[storage].writers) makers.push_back(writer);
+      for (const auto& [copier, copy] : uses[storage].copies) {
+        if (copier < reader && (makers.empty() || makers.back() != copier)) {
+          makers.push_back(copier);
+        }
+      }
+    };
+    for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
+      for (const PlannedCopy& copy : layers()[layer].copies) {
+        if (!copy.fill) add_makers(copy.source, layer);
+      }
+    }
     for (std::size_t s = 0; s < uses.size(); ++s) {
       const auto index = static_cast<StorageIndex>(s);
       for (const auto& [reader, input] : uses[s].readers) {
         operands_[reader].push_back(find_operand(index, uses[s], reader, input));
+        add_makers(index, reader);
       }
     }
   }
@@ -341,17 +418,43 @@ class SplitModel::Implementation {
     return {scope.begin(), scope.end()};
   }
 
+  // What a layer, or what it takes of an operand, costs by the ways of some nodes, as CostFactor has it.
+  struct Tabulated {
+    std::vector<std::int32_t> nodes;
+    std::vector<std::uint8_t> counts;
+    std::vector<LayerCost> costs;
+  };
+
+  std::vector<Tabulated> tables(bool grids) const {
+    WayCounts counts = counts_;
+    for (std::uint8_t& count : counts) {
+      if (!grids) count = std::min(count, static_cast<std::uint8_t>(Split::kGrid));
+    }
+    std::vector<Tabulated> tables;
+    for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
+      const std::vector<graph::NodeIndex> scope = scope_of(layer);
+      if (scope.empty()) continue;
+      if (choices_of(scope, counts) <= kCostsMax) {
+        tables.push_back(
+            tabulate(scope, counts, [&](const auto& way_of) { return cost(layer, way_of); }));
+      } else {
+        add_pairs(layer, counts, tables);
+      }
+    }
+    return tables;
+  }
+
   template <typename Cost>
-  static CostFactor tabulate(const std::vector<graph::NodeIndex>& scope, const WayCounts& counts,
-                             Cost&& cost) {
-    CostFactor factor{{scope.begin(), scope.end()}, {}, {}};
+  static Tabulated tabulate(const std::vector<graph::NodeIndex>& scope, const WayCounts& counts,
+                            Cost&& cost) {
+    Tabulated table{{scope.begin(), scope.end()}, {}, {}};
     for (const graph::NodeIndex node : scope) {
-      factor.counts.push_back(counts[static_cast<std::size_t>(node)]);
+      table.counts.push_back(counts[static_cast<std::size_t>(node)]);
     }
     for (std::size_t index = 0; index < choices_of(scope, counts); ++index) {
       std::vector<std::size_t> ways;
       std::size_t left = index;
-      for (const std::uint8_t count : factor.counts) {
+      for (const std::uint8_t count : table.counts) {
         ways.push_back(left % count);
         left /= count;
       }
@@ -359,31 +462,31 @@ class SplitModel::Implementation {
         const auto at = std::ranges::find(scope, node);
         return at == scope.end() ? 0 : ways[static_cast<std::size_t>(at - scope.begin())];
       };
-      factor.costs.push_back(cost(way_of));
+      table.costs.push_back(cost(way_of));
     }
-    return factor;
+    return table;
   }
 
   // A layer that reads what very many made: its own time, and what each of them moves by itself.
-  void add_pairs(LayerIndex layer, const WayCounts& counts,
-                 std::vector<CostFactor>& factors) const {
+  void add_pairs(LayerIndex layer, const WayCounts& counts, std::vector<Tabulated>& tables) const {
     const graph::NodeIndex own = layers()[layer].node;
     std::vector<graph::NodeIndex> scope;
     if (own >= 0) scope.push_back(own);
-    factors.push_back(tabulate(scope, counts, [&](const auto& way_of) {
-      return alone(layer, own < 0 ? 0 : way_of(own)).cycles;
+    tables.push_back(tabulate(scope, counts, [&](const auto& way_of) {
+      return alone(layer, own < 0 ? 0 : way_of(own));
     }));
     for (const Operand& operand : operands_[layer]) {
       for (const Writer& writer : operand.writers) {
         std::vector<graph::NodeIndex> pair = scope;
         if (writer.node >= 0 && writer.node != own) pair.push_back(writer.node);
-        factors.push_back(tabulate(pair, counts, [&](const auto& way_of) {
+        tables.push_back(tabulate(pair, counts, [&](const auto& way_of) {
           Operand part = operand;
           part.writers = {writer};
           part.bytes /= static_cast<double>(operand.writers.size());
           LayerCost moved;
-          add_traffic(traffic(part, own < 0 ? 0 : way_of(own), way_of), moved);
-          return std::max({moved.memory, moved.ring, moved.bus, moved.network});
+          add_traffic(traffic(layer, part, own < 0 ? 0 : way_of(own), way_of), moved);
+          moved.cycles = moved.moved();
+          return moved;
         }));
       }
     }
@@ -404,9 +507,11 @@ class SplitModel::Implementation {
     const std::size_t own = node < 0 ? 0 : way_of(node);
     LayerCost cost = alone(layer, own);
     Traffic all;
-    for (const Operand& operand : operands_[layer]) all.add(traffic(operand, own, way_of));
+    for (const Operand& operand : operands_[layer]) {
+      all.add(traffic(layer, operand, own, way_of));
+    }
     add_traffic(all, cost);
-    const double moved = std::max({cost.memory, cost.ring, cost.bus, cost.network});
+    const double moved = cost.moved();
     cost.cycles = setting_.choice.load_before_arithmetic ? cost.compute + moved
                                                          : std::max(cost.compute, moved);
     if (cost.crosses) {
@@ -449,13 +554,18 @@ class SplitModel::Implementation {
   }
 
   template <typename WayOf>
-  Traffic traffic(const Operand& operand, std::size_t own, const WayOf& way_of) const {
-    if (operand.writers.empty()) return from_outside(operand, own);
+  Traffic traffic(LayerIndex layer, const Operand& operand, std::size_t own,
+                  const WayOf& way_of) const {
+    Ends ends;
+    ends.load = &sides_[own][layer].loads;
+    if (operand.writers.empty()) return from_outside(operand, own, ends);
     const Share& read = operand.read[own];
     std::optional<Regions> written;
     bool together = operand.may_stay;
     for (const Writer& writer : operand.writers) {
       const std::size_t way = writer.node < 0 ? 0 : way_of(writer.node);
+      const Transfers& stores = sides_[way][writer.layer].stores;
+      if (ends.store == nullptr || stores.padding() > ends.store->padding()) ends.store = &stores;
       const Share& share = writer.written[way];
       if (!share) {
         together = false;
@@ -469,19 +579,20 @@ class SplitModel::Implementation {
       }
       together = together && made == elements(*written);
     }
-    if (!read || !written) return everything(operand, nullptr);
-    if (together && stays(*written, *read)) return edges(operand, *written, *read);
-    return everything(operand, &*read);
+    if (!read || !written) return everything(operand, nullptr, ends);
+    if (together && stays(*written, *read)) return edges(operand, *written, *read, ends);
+    return everything(operand, &*read, ends);
   }
 
   // The inputs of the network, and what has no share.
-  Traffic from_outside(const Operand& operand, std::size_t own) const {
+  Traffic from_outside(const Operand& operand, std::size_t own, const Ends& ends) const {
     Traffic traffic;
     const Share& read = operand.read[own];
     traffic.dram = read ? elements(*read) * static_cast<double>(operand.element) : operand.bytes;
     if (setting_.choice.share_loads) {
       traffic.dram = std::min(traffic.dram, operand.bytes * static_cast<double>(memories_));
     }
+    traffic.dram *= ends.load->padding();
     return traffic;
   }
 
@@ -494,7 +605,8 @@ class SplitModel::Implementation {
     return own > 0 && 2 * own >= elements(read);
   }
 
-  Traffic edges(const Operand& operand, const Regions& written, const Regions& read) const {
+  Traffic edges(const Operand& operand, const Regions& written, const Regions& read,
+                const Ends& ends) const {
     double bytes = 0;
     for (std::size_t core = 0; core < read.size(); ++core) {
       bytes += static_cast<double>(read[core].elements() -
@@ -502,13 +614,14 @@ class SplitModel::Implementation {
     }
     bytes *= static_cast<double>(operand.element);
     if (bytes == 0) return {};
-    Traffic traffic{.dram = 2 * bytes, .crosses = true, .movement = Movement::kEdges};
+    Traffic traffic{
+        .dram = in_bursts(bytes, bytes, ends), .crosses = true, .movement = Movement::kEdges};
     if (cards_ > 1) traffic.network = over_network(operand, bytes / static_cast<double>(cores_));
     return traffic;
   }
 
   // Stored by all, and read by each as far as it needs it.
-  Traffic everything(const Operand& operand, const Regions* read) const {
+  Traffic everything(const Operand& operand, const Regions* read, const Ends& ends) const {
     const auto memories = static_cast<double>(memories_);
     const double bytes = operand.bytes;
     double wanted = static_cast<double>(cores_) * bytes;
@@ -517,7 +630,7 @@ class SplitModel::Implementation {
     Traffic traffic{.crosses = true,
                     .movement = shared ? Movement::kToEveryone : Movement::kForward};
     const double loaded = setting_.choice.share_loads ? std::min(wanted, bytes) : wanted;
-    traffic.dram = bytes + loaded;
+    traffic.dram = in_bursts(bytes, loaded, ends);
     traffic.bus = shared && setting_.choice.share_loads ? bytes : 0;
     const double moved = std::min(wanted, bytes) * (memories - 1) / memories;
     traffic.ring = shared ? moved : moved / 2;
@@ -527,6 +640,11 @@ class SplitModel::Implementation {
           over_network(operand, (shared ? bytes : bytes / cards) / cards * (cards - 1));
     }
     return traffic;
+  }
+
+  // Of useful bytes that memories write and read.
+  static double in_bursts(double written, double read, const Ends& ends) {
+    return written * ends.store->padding() + read * ends.load->padding();
   }
 
   double over_network(const Operand& operand, double needed) const {
@@ -544,6 +662,7 @@ class SplitModel::Implementation {
   WayCounts counts_;
   std::array<Table<LayerIndex, Side>, kSplitWays> sides_;
   Table<LayerIndex, std::vector<Operand>> operands_;
+  Table<LayerIndex, std::vector<LayerIndex>> made_by_;  // what the layer reads
 };
 
 SplitModel::SplitModel(const graph::Graph& graph, const ShareSetting& setting, int cards,
@@ -555,6 +674,7 @@ SplitModel::SplitModel(SplitModel&&) noexcept = default;
 std::vector<CostFactor> SplitModel::factors(bool grids) const {
   return implementation_->factors(grids);
 }
+std::vector<isa::ModelledLayer> SplitModel::modelled() const { return implementation_->modelled(); }
 std::vector<LayerCost> SplitModel::costs(const std::vector<Split>& of_nodes) const {
   return implementation_->costs(of_nodes);
 }

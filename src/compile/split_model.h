@@ -9,6 +9,7 @@
 // Nothing moves where a core reads what it made itself (compile/share_residency.h).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -16,6 +17,7 @@
 
 #include "compile/share_draft.h"
 #include "compile/split_search.h"
+#include "isa/performance_model.h"
 
 namespace tessera::compile {
 
@@ -31,6 +33,9 @@ struct LayerCost {
   double exchange = 0;                     // cycles that it waits for these and nothing hides
   double cycles = 0;                       // all together
   Movement movement = Movement::kNothing;  // the furthest of its operands
+
+  double links() const { return std::max({ring, bus, network}); }
+  double moved() const { return std::max(memory, links()); }
 };
 
 struct ModelRun {
@@ -52,6 +57,8 @@ class SplitModel {
   // Variables are the graph's nodes, ways the values of Split; kGrid where a node's layer has a grid and
   // `grids` allows it.
   std::vector<CostFactor> factors(bool grids = true) const;
+  // The same with grids, in parts, for the package.
+  std::vector<isa::ModelledLayer> modelled() const;
   // Of each layer when the nodes are cut so.
   std::vector<LayerCost> costs(const std::vector<Split>& of_nodes) const;
   // The network then: each layer begins when its engines are free and the first rows of what it reads are

@@ -17,6 +17,7 @@
 
 #include "base/result.h"
 #include "isa/card_program.h"
+#include "isa/performance_model.h"
 
 namespace tessera::isa {
 
@@ -90,6 +91,8 @@ struct PreparedCores {
   // the package.
   Program first;
   std::vector<PreparedLayer> layers;  // as first.hints
+  std::shared_ptr<const ModelledCores>
+      model;  // null: the splits were not chosen, or by an older Tessera
   std::int64_t dependencies = 0, remote_dependencies = 0, load_shares = 0;
 
   std::uint64_t tasks() const {
@@ -120,6 +123,8 @@ struct PreparedPrograms {
   // at the next multiple of kRegionPartAlignment.
   Weights kernels;
   std::vector<std::shared_ptr<const PreparedCores>> programs;
+  std::shared_ptr<const ModelledCores>
+      one_core;  // what the model says of it; null: it was not asked
 
   // Null: there is none.
   std::shared_ptr<const PreparedCores> find(const PreparedFor& key) const {

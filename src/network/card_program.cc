@@ -10,8 +10,10 @@
 
 #include "base/check.h"
 #include "base/quantity.h"
+#include "compile/compile.h"
 #include "compile/image_cores.h"
 #include "compile/split_choice.h"
+#include "compile/timeline.h"
 #include "isa/verify.h"
 #include "link/link.h"
 #include "network/prepared_program.h"
@@ -64,10 +66,49 @@ compile::ShareChoice choice_for(const ChipConfig& chip, int cores, CoreSplit spl
   return choice;
 }
 
+// As the package has it; whoever runs several cores alone has not compiled one.
+Result<isa::Program> one_core_program(const NetworkState& network) {
+  const package::Package& package = network.package;
+  if (!package.frames.empty()) return link::link(package, network.chip);
+  TESSERA_TRY(const package::Package compiled,
+              compile::compile(package.graph, network.chip, {.kernels = network.kernels}));
+  return link::link(compiled, network.chip);
+}
+
+// The program of one core keeps more than shares do, and waits for nobody: it takes the place of a choice
+// that it is no slower than. It is looked at where its array could be done in time.
+Status compare_with_one_core(const NetworkState& network, compile::ChosenSplits& best) {
+  const ChipConfig& chip = network.chip;
+  const graph::Graph& graph = *network.package.graph;
+  std::int64_t products = 0;
+  for (const graph::Node& node : graph.nodes) products += graph::node_macs(graph, node);
+  const double cells = static_cast<double>(chip.neural.rows) * chip.neural.columns *
+                       static_cast<double>(chip.neural.count);
+  if (static_cast<double>(products) / cells > best.cycles) return {};
+  TESSERA_TRY(const isa::Program program, one_core_program(network));
+  std::vector<std::uint32_t> segments;  // of each task
+  for (std::uint32_t s = 0; s < program.segments.size(); ++s) {
+    segments.insert(segments.end(), program.segments[s].task_last - program.segments[s].task_first,
+                    s);
+  }
+  const auto cycles =
+      static_cast<double>(compile::predict_timeline(chip, segments, program.tasks).cycles);
+  if (cycles > best.cycles) return {};
+  best.choice.cores = 1;
+  best.choice.of_nodes.assign(best.choice.of_nodes.size(), compile::Split::kRows);
+  best.choice.memory_of_core.clear();
+  best.model.cores = 1;
+  best.model.layers.clear();
+  best.model.chosen.assign(best.model.chosen.size(), 0);
+  best.cycles = best.model.cycles = cycles;
+  best.waiting = 0;
+  return {};
+}
+
 // The splits with the least time; of the first cores alone where more would wait for each other longer than
 // they save. The memories of the first cores are the first ones.
-Result<compile::ShareChoice> choose(const NetworkState& network, const compile::ShareChoice& all,
-                                    int cards, const compile::CompileOptions& options) {
+Result<compile::ChosenSplits> choose(const NetworkState& network, const compile::ShareChoice& all,
+                                     int cards, const compile::CompileOptions& options) {
   constexpr double kWaiting = 0.1;  // of the time, from which on fewer cores are looked at
   const graph::Graph& graph = *network.package.graph;
   TESSERA_TRY(compile::ChosenSplits best,
@@ -85,7 +126,8 @@ Result<compile::ShareChoice> choose(const NetworkState& network, const compile::
     cycles = found.cycles;
     if (found.cycles < best.cycles) best = std::move(found);
   }
-  return std::move(best.choice);
+  if (best.choice.cores > 1) TESSERA_RETURN_IF_ERROR(compare_with_one_core(network, best));
+  return best;
 }
 
 // Cores with nothing to do behind those that the program has.
@@ -110,7 +152,7 @@ void add_idle_cores(int cores, const std::vector<std::uint8_t>& memories, isa::C
 // The program of one core as the package has it, whose layers may go together and keep more.
 Result<compile::SharedProgram> one_core(const NetworkState& network) {
   const graph::Graph& graph = *network.package.graph;
-  TESSERA_TRY(isa::Program program, link::link(network.package, network.chip));
+  TESSERA_TRY(isa::Program program, one_core_program(network));
   std::map<std::string, graph::NodeIndex> nodes;
   for (const graph::Node& node : graph.nodes) {
     nodes.emplace(node.name, static_cast<graph::NodeIndex>(&node - graph.nodes.data()));
@@ -140,8 +182,11 @@ Result<compile::SharedProgram> compile_team(const NetworkState& network, int cor
                                             const std::vector<std::uint8_t>& memories, int cards) {
   compile::ShareChoice choice = choice_for(network.chip, cores, split, memories, cards);
   const compile::CompileOptions options{.kernels = network.kernels};
+  std::shared_ptr<const isa::ModelledCores> model;
   if (split == CoreSplit::kAuto && cores > 1) {
-    TESSERA_TRY(choice, choose(network, choice, cards, options));
+    TESSERA_TRY(compile::ChosenSplits chosen, choose(network, choice, cards, options));
+    choice = std::move(chosen.choice);
+    model = std::make_shared<const isa::ModelledCores>(std::move(chosen.model));
   }
   const bool alone = choice.cores == 1 && cores > 1;
   TESSERA_TRY(compile::SharedProgram shared,
@@ -149,6 +194,7 @@ Result<compile::SharedProgram> compile_team(const NetworkState& network, int cor
                   ? one_core(network)
                   : compile::compile_shares(network.package.graph, network.chip, options, choice));
   if (choice.cores < cores) add_idle_cores(cores, memories, shared.card);
+  shared.model = std::move(model);
   return shared;
 }
 
@@ -162,6 +208,14 @@ Result<compile::SharedProgram> program_for_team(const NetworkState& network, int
               prepared_program(network, key_of_cores(network.chip, cores, split, memories, cards)));
   if (prepared) return std::move(*prepared);
   return compile_team(network, cores, split, memories, cards);
+}
+
+Result<compile::SharedProgram> proved(const NetworkState& network, const CardPlacement& placement,
+                                      compile::SharedProgram shared) {
+  shared.card.cards = placement.cards;
+  const Status status = isa::verify_card_program(shared.card, network.chip);
+  if (!status.ok()) return status.error().with_context("'" + network.path + "'");
+  return shared;
 }
 
 }  // namespace
@@ -196,11 +250,34 @@ Result<compile::SharedProgram> program_for_cores(const NetworkState& network,
     TESSERA_TRY(shared.card,
                 compile::repeat_for_images(shared.card, memories, features.merge != 0));
   }
-  shared.card.cards = placement.cards;
   shared.card.images = cores / of_team;
-  const Status proved = isa::verify_card_program(shared.card, network.chip);
-  if (!proved.ok()) return proved.error().with_context("'" + network.path + "'");
-  return shared;
+  return proved(network, placement, std::move(shared));
+}
+
+Result<compile::SharedProgram> program_for_ways(const NetworkState& network,
+                                                const CardPlacement& placement,
+                                                const std::vector<std::uint8_t>& of_nodes) {
+  const auto cores = static_cast<int>(placement.core.size());
+  TESSERA_RETURN_IF_ERROR(check_package(network, fmt::format("running on {} cores", cores)));
+  std::vector<std::uint8_t> memories;
+  if (network.chip.card.features.forward != 0) memories = placement.memory;
+  compile::ShareChoice choice =
+      choice_for(network.chip, cores, CoreSplit::kAuto, std::move(memories), placement.cards);
+  const std::size_t nodes = network.package.graph->nodes.size();
+  const bool known = std::ranges::all_of(
+      of_nodes, [](std::uint8_t way) { return std::size_t{way} < compile::kSplitWays; });
+  if (of_nodes.size() != nodes || !known) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("ways of {} nodes, allowed are {} below {}", of_nodes.size(), nodes,
+                             compile::kSplitWays)};
+  }
+  for (const std::uint8_t way : of_nodes) {
+    choice.of_nodes.push_back(static_cast<compile::Split>(way));
+  }
+  TESSERA_TRY(compile::SharedProgram shared,
+              compile::compile_shares(network.package.graph, network.chip,
+                                      {.kernels = network.kernels}, choice));
+  return proved(network, placement, std::move(shared));
 }
 
 }  // namespace tessera::network

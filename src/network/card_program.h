@@ -1,6 +1,9 @@
 // A network's program for several cores of a card, or of several cards.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "arch/card_placement.h"
 #include "base/result.h"
 #include "compile/compile_shares.h"
@@ -18,6 +21,13 @@ namespace tessera::network {
 Result<compile::SharedProgram> program_for_cores(const NetworkState& network,
                                                  const CardPlacement& placement, CoreSplit split,
                                                  int cores_per_image = 0);
+
+// The same with each node of the graph cut as `of_nodes` says, whatever the package has: the values of
+// compile::Split, in a performance model's order (isa::ModelledCores::chosen). An error if they are not as many,
+// or others.
+Result<compile::SharedProgram> program_for_ways(const NetworkState& network,
+                                                const CardPlacement& placement,
+                                                const std::vector<std::uint8_t>& of_nodes);
 
 // What the package has the program of one image under, if it has it.
 isa::PreparedFor key_of_placement(const ChipConfig& chip, const CardPlacement& placement,

@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "compile/split_choice.h"
 #include "link/templates.h"
 #include "network/card_program.h"
 #include "package/weight_pool.h"
@@ -49,11 +50,22 @@ class Preparation {
     return {};
   }
 
+  // What the model says of one core, which needs no program of several.
+  Status model_one_core() {
+    const compile::ShareChoice one = {.cores = 1, .of_nodes = {}};
+    TESSERA_TRY(compile::ChosenSplits chosen,
+                compile::choose_and_estimate(*network_.package.graph, network_.chip,
+                                             {.kernels = network_.kernels}, one));
+    one_core_ = std::make_shared<const isa::ModelledCores>(std::move(chosen.model));
+    return {};
+  }
+
   std::shared_ptr<const PreparedPrograms> finish() {
     link::TemplateMaker::Made made = maker_.finish();
     auto result = std::make_shared<PreparedPrograms>();
     result->templates = std::move(made.templates);
     result->kernels = pool_.take();
+    result->one_core = one_core_;
     for (std::size_t i = 0; i < programs_.size(); ++i) {
       programs_[i].cores = std::move(made.cores[i]);
       programs_[i].owner = made.owner;
@@ -70,6 +82,7 @@ class Preparation {
     prepared.dependencies = shared.card.dependency_count();
     prepared.remote_dependencies = shared.card.remote_dependency_count();
     prepared.load_shares = shared.card.share_count();
+    prepared.model = shared.model;
     isa::Program& first = prepared.first;
     first = std::move(shared.card.cores.front());
     first.tasks.clear();
@@ -88,6 +101,7 @@ class Preparation {
   package::WeightPool pool_;
   link::TemplateMaker maker_;
   std::vector<PreparedCores> programs_;
+  std::shared_ptr<const isa::ModelledCores> one_core_;
 };
 
 // Those that the package has, too; descending.
@@ -126,6 +140,7 @@ Result<Network> prepare_cores(const Network& network, std::span<const CoreCount>
     TESSERA_TRY(const CardPlacement packed, packed_cores(state.chip, all[i]));
     TESSERA_RETURN_IF_ERROR(preparation.add(all[i], packed));
   }
+  if (!all.empty()) TESSERA_RETURN_IF_ERROR(preparation.model_one_core());
   if (progress) progress("cores", 1);
   auto prepared = std::make_shared<NetworkState>(state);
   prepared->package.prepared = preparation.finish();

@@ -33,6 +33,7 @@ Result<std::optional<SharedProgram>> prepared_program(const NetworkState& networ
                                            first.weights.parts());
   shared.remote_dependencies = prepared->remote_dependencies;
   shared.load_shares = prepared->load_shares;
+  shared.model = prepared->model;
   for (std::size_t i = 0; i < prepared->layers.size(); ++i) {
     const PreparedLayer& layer = prepared->layers[i];
     if (layer.way > static_cast<std::uint8_t>(compile::ShareWay::kNone)) {

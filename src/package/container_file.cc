@@ -51,17 +51,17 @@ T get(std::span<const std::byte> bytes, std::size_t offset) {
   return value;
 }
 
-Error bad(const std::string& name, const std::string& what) {
+Error refused(const std::string& name, const std::string& what) {
   return Error{ErrorCode::kInvalidModel, fmt::format("'{}': {}", name, what)};
 }
 
 Error damaged(const std::string& name, const std::string& what) {
-  return bad(name, what + "; the file is damaged");
+  return refused(name, what + "; the file is damaged");
 }
 
 Status check_magic(const char* magic, std::span<const std::byte> bytes, const std::string& name) {
   if (bytes.size() >= 8 && std::memcmp(bytes.data(), magic, 8) == 0) return {};
-  return bad(name, fmt::format("does not begin with the magic '{:.7s}'", magic));
+  return refused(name, fmt::format("does not begin with the magic '{:.7s}'", magic));
 }
 
 // Nothing where a file of `size` bytes is not what its head says.
@@ -81,13 +81,15 @@ Error other_size(const std::string& name, std::uint64_t size) {
 
 Status check_version(std::uint32_t version, const std::string& name) {
   if (version > kContainerVersionNewest) {
-    return bad(name, fmt::format("container version {} is of a newer Tessera, allowed {} to {}; "
-                                 "compile the model with this one",
-                                 version, kContainerVersionOldest, kContainerVersionNewest));
+    return refused(name,
+                   fmt::format("container version {} is of a newer Tessera, allowed {} to {}; "
+                               "compile the model with this one",
+                               version, kContainerVersionOldest, kContainerVersionNewest));
   }
   if (version < kContainerVersionOldest) {
-    return bad(name, fmt::format("container version {}, allowed {} to {}; compile the model again",
-                                 version, kContainerVersionOldest, kContainerVersionNewest));
+    return refused(name,
+                   fmt::format("container version {}, allowed {} to {}; compile the model again",
+                               version, kContainerVersionOldest, kContainerVersionNewest));
   }
   return {};
 }

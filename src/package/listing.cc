@@ -187,20 +187,35 @@ int memories_of(const isa::PreparedCores& prepared) {
   return memories.empty() ? 1 : 1 + *std::ranges::max_element(memories);
 }
 
+namespace {
+
+// At the whole bandwidth of the memories, and at half of it.
+std::string model_text(const isa::ModelledCores& model) {
+  return fmt::format("{:>13.0f} {:>13.0f}", isa::modelled_network(model, 1),
+                     isa::modelled_network(model, 0.5));
+}
+
+}  // namespace
+
 std::string prepared_text(const Package& package) {
   if (package.prepared == nullptr) return "";
   const isa::PreparedPrograms& all = *package.prepared;
   std::string out = fmt::format(
       "for several cores: {} templates of {}, kernels that are cut otherwise {}\n"
-      "{:>5} {:>5} {:>8} {:>8} {:>12} {:>12}\n",
+      "{:>5} {:>5} {:>8} {:>8} {:>12} {:>12} {:>13} {:>13}\n",
       all.templates.templates.size(), bytes_text(static_cast<std::int64_t>(all.templates.bytes())),
       bytes_text(static_cast<std::int64_t>(all.kernels.size())), "cores", "cards", "memories",
-      "tasks", "descriptors", "values");
+      "tasks", "descriptors", "values", "model: cycles", "half the mem.");
+  if (all.one_core != nullptr) {
+    out += fmt::format("{:>5} {:>5} {:>8} {:>8} {:>12} {:>12} {}\n", 1, 1, 1, "", "", "",
+                       model_text(*all.one_core));
+  }
   for (const auto& prepared : all.programs) {
-    out += fmt::format("{:>5} {:>5} {:>8} {:>8} {:>12} {:>12}\n", prepared->key.cores,
+    out += fmt::format("{:>5} {:>5} {:>8} {:>8} {:>12} {:>12} {}\n", prepared->key.cores,
                        prepared->key.cards, memories_of(*prepared), prepared->tasks(),
                        bytes_text(static_cast<std::int64_t>(prepared->stream_bytes())),
-                       bytes_text(static_cast<std::int64_t>(prepared->value_bytes())));
+                       bytes_text(static_cast<std::int64_t>(prepared->value_bytes())),
+                       prepared->model == nullptr ? "" : model_text(*prepared->model));
   }
   return out;
 }

@@ -154,10 +154,23 @@ Status check_unlinked(const isa::Unlinked& unlinked) {
 
 Status check_package(const Package& package) { return PackageChecker(package, package).run(); }
 
+namespace {
+
+Status check_model_nodes(const Package& package, const isa::ModelledCores* model) {
+  if (model == nullptr || model->chosen.size() == package.graph->nodes.size()) return {};
+  return Error{ErrorCode::kInvalidModel,
+               fmt::format("a performance model of {} nodes, the graph has {}",
+                           model->chosen.size(), package.graph->nodes.size())};
+}
+
+}  // namespace
+
 Status check_prepared(const Package& package) {
   if (package.prepared == nullptr) return {};
+  TESSERA_RETURN_IF_ERROR(check_model_nodes(package, package.prepared->one_core.get()));
   for (const auto& prepared : package.prepared->programs) {
-    const Status status = PackageChecker(package, prepared->first).run(prepared->first);
+    Status status = check_model_nodes(package, prepared->model.get());
+    if (status.ok()) status = PackageChecker(package, prepared->first).run(prepared->first);
     if (!status.ok()) {
       return status.error().with_context(fmt::format("for {} cores", prepared->key.cores));
     }

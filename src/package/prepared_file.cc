@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "package/container_tables.h"
+#include "package/model_table.h"
 #include "package/package_check.h"
 #include "package/sha256.h"
 #include "package/weight_pool.h"
@@ -108,7 +109,11 @@ std::vector<std::byte> bytes_of(const PreparedCores& prepared) {
   const auto cores = builder.CreateVector(list);
   const fb::PreparedProgramT table = table_of(prepared);
   const auto program = fb::PreparedProgram::Pack(builder, &table);
-  return finished(builder, fb::CreatePreparedCores(builder, cores, program));
+  flatbuffers::Offset<fb::PerformanceModel> model;
+  if (prepared.model != nullptr) {
+    model = fb::PerformanceModel::Pack(builder, to_fb(*prepared.model).get());
+  }
+  return finished(builder, fb::CreatePreparedCores(builder, cores, program, model));
 }
 
 std::span<const std::uint32_t> words_of(const flatbuffers::Vector<std::uint32_t>* list) {
@@ -226,6 +231,7 @@ void add_kernels(const PreparedPrograms& prepared, SectionPieces& section, fb::P
 
 void add_prepared(const PreparedPrograms& prepared, SectionPieces& section, PreparedPieces& pieces,
                   fb::PackageT& table) {
+  if (prepared.one_core != nullptr) table.one_core = to_fb(*prepared.one_core);
   pieces.tables.reserve(prepared.templates.pages.size() + prepared.programs.size());
   for (const isa::WordTemplate& one : prepared.templates.templates) {
     table.templates.emplace_back(one.words, one.tasks, one.numbers, one.places);
@@ -324,6 +330,7 @@ Result<PreparedCores> prepared_of(SharedBytes bytes, PreparedFor key, const Pack
   fb::PreparedProgramT program;
   table->program()->UnPackTo(&program);
   TESSERA_RETURN_IF_ERROR(fill_program(program, package, name, prepared));
+  TESSERA_TRY(prepared.model, model_of(table->model(), name));
   prepared.owner = std::move(bytes);
   return prepared;
 }
@@ -334,6 +341,7 @@ Result<std::shared_ptr<const PreparedPrograms>> read_prepared(const fb::Package&
                                                               const std::string& name) {
   if (table.prepared() == nullptr) return std::shared_ptr<const PreparedPrograms>();
   auto prepared = std::make_shared<PreparedPrograms>();
+  TESSERA_TRY(prepared->one_core, model_of(table.one_core(), name));
   isa::Templates& templates = prepared->templates;
   templates.templates = templates_of(table);
   TESSERA_TRY(const auto pages, pages_of(table, section.size(), name));

@@ -76,6 +76,12 @@ SharedProgram linked_from_file(const std::string& package, const std::string& pr
   return result;
 }
 
+void expect_same_model(const isa::ModelledCores& found, const isa::ModelledCores& expected) {
+  EXPECT_TRUE(found == expected);
+  EXPECT_GT(found.cycles, 0);
+  EXPECT_EQ(found.layers.empty(), found.cores == 1);  // one core's program has no ways
+}
+
 // Each placement that was prepared, in memory and through files.
 void expect_prepared_is_compiled(const Network& network, const std::vector<CoreCount>& counts) {
   const std::string file = ::testing::TempDir() + "prepared_cores_test.tpkg";
@@ -91,8 +97,14 @@ void expect_prepared_is_compiled(const Network& network, const std::vector<CoreC
     SCOPED_TRACE(::testing::Message() << count.cores << " cores of " << count.cards << " cards");
     const CardPlacement placement = *spread_cores(chip, count.cards, count.cores);
     const isa::PreparedFor key = network::key_of_placement(chip, placement, CoreSplit::kAuto);
-    ASSERT_NE(prepared->state().package.prepared->find(key), nullptr);
+    const auto kept = prepared->state().package.prepared->find(key);
+    ASSERT_NE(kept, nullptr);
     const SharedProgram expected = program_for(network, placement);
+    expect_same_model(*kept->model, *expected.model);
+    const auto read = loaded->state().package.prepared->find(key);
+    ASSERT_NE(read, nullptr);
+    ASSERT_NE(read->model, nullptr);
+    expect_same_model(*read->model, *expected.model);
     expect_same(program_for(*prepared, placement), expected);
     expect_same(program_for(*loaded, placement), expected);
     EXPECT_TRUE(
@@ -145,6 +157,32 @@ TEST(PreparedCores, ServeTenantsAndTeams) {
   }
   const CardPlacement whole = *spread_cores(chip, 1, 16);
   expect_same(program_for(*prepared, whole, 2), program_for(*network, whole, 2));
+}
+
+// Ways of another path than the prepared one: other words, the same outputs are what tests of splits show.
+TEST(PreparedCores, NodesMayBeCutInWaysOfTheirOwn) {
+  const ChipConfig chip = *load_chip_config("cloud16");
+  const auto graph = tools::zoo_graph("mobilenet_v1", chip, {});
+  ASSERT_TRUE(graph.ok()) << graph.error().to_string();
+  const auto network = network::network_from_graph(*graph, chip, {});
+  ASSERT_TRUE(network.ok());
+  const CardPlacement placement = *spread_cores(chip, 1, 4);
+  const SharedProgram chosen = program_for(*network, placement);
+  ASSERT_EQ(chosen.model->cores, 4);
+  const auto again = network::program_for_ways(network->state(), placement, chosen.model->chosen);
+  ASSERT_TRUE(again.ok()) << again.error().to_string();
+  EXPECT_TRUE(again->card == chosen.card);
+  std::vector<std::uint8_t> channels(chosen.model->chosen.size(), 1);
+  const auto other = network::program_for_ways(network->state(), placement, channels);
+  ASSERT_TRUE(other.ok()) << other.error().to_string();
+  const auto by_channels =
+      network::program_for_cores(network->state(), placement, CoreSplit::kChannels);
+  ASSERT_TRUE(by_channels.ok());
+  EXPECT_TRUE(other->card == by_channels->card);
+  channels.pop_back();
+  EXPECT_FALSE(network::program_for_ways(network->state(), placement, channels).ok());
+  channels.push_back(3);
+  EXPECT_FALSE(network::program_for_ways(network->state(), placement, channels).ok());
 }
 
 TEST(PreparedCores, ACardWithOtherFeaturesHasNothingPrepared) {

@@ -142,6 +142,34 @@ TEST_F(CardProgram, PackagesHaveTheUsualNumbersOfCoresPrepared) {
   EXPECT_THAT(text.out, HasSubstr("\nfilled in from the package's templates\n"));
 }
 
+// The package's performance model is what the linker cuts layers by where there is less bandwidth.
+TEST_F(CardProgram, LinkingLooksForTheShortestPathAtTheBandwidthThatThereIs) {
+  const nlohmann::json inspected = json_of({"inspect", "small.tpkg"});
+  const nlohmann::json sixteen = inspected.at("prepared").at(0).at("model");
+  EXPECT_GT(sixteen.at("cycles"), 0);
+  EXPECT_GE(sixteen.at("cycles_at_a_quarter"), sixteen.at("cycles_at_half_the_bandwidth"));
+  EXPECT_GE(sixteen.at("cycles_at_half_the_bandwidth"), sixteen.at("cycles"));
+  const nlohmann::json whole =
+      json_of({"link", "small.tpkg", "--cores", "16", "-o", "whole.tprog"});
+  EXPECT_EQ(whole.at("compiled"), false);
+  EXPECT_EQ(whole.at("model").at("cycles"), sixteen.at("cycles"));
+  EXPECT_LE(whole.at("model").at("shortest_path_cycles"),
+            whole.at("model").at("prepared_path_cycles"));
+  const nlohmann::json little =
+      json_of({"link", "small.tpkg", "--cores", "16", "--bandwidth", "0.02", "-o", "little.tprog"});
+  const nlohmann::json& model = little.at("model");
+  EXPECT_EQ(little.at("compiled"), model.at("shortest_path_cycles") <=
+                                       0.98 * model.at("prepared_path_cycles").get<double>());
+  EXPECT_EQ(json_of({"run", "little.tprog", "--input", "random:7"}).at("outputs"),
+            json_of({"run", "whole.tprog", "--input", "random:7"}).at("outputs"));
+  EXPECT_THAT(
+      refusal_of({"link", "small.tpkg", "--cores", "16", "--bandwidth", "0", "-o", "x.tprog"}),
+      HasSubstr("--bandwidth"));
+  const CommandResult text = tessera({"link", "small.tpkg", "--cores", "16", "-o", "said.tprog"});
+  EXPECT_THAT(text.out,
+              HasSubstr("\nby the package's performance model, with 100 % of the memories: "));
+}
+
 TEST_F(CardProgram, CompilePreparesTheCoresThatAreAskedFor) {
   const Words compile = {"compile", "small.onnx", "--arch", "cloud16", "-o", "asked.tpkg"};
   const auto cores_of = [&](const Words& words) {

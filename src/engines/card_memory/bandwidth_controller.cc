@@ -23,15 +23,15 @@ BandwidthController::BandwidthController(const BandwidthSizes& sizes, std::size_
     accounts_[i].weight = sizes.weights[i];
     all_weights_ += sizes.weights[i];
   }
-  broadcasts_.reserve(asks_max);
+  for (auto& broadcasts : broadcasts_) broadcasts.reserve(asks_max);
 }
 
 void BandwidthController::reset() {
   for (Account& account : accounts_) {
-    account.own.clear();
+    for (Ring<Waiting>& own : account.own) own.clear();
     account.left = account.free_at = account.charged = 0;
   }
-  broadcasts_.clear();
+  for (auto& broadcasts : broadcasts_) broadcasts.clear();
   turn_ = waiting_ = 0;
 }
 
@@ -46,24 +46,54 @@ void BandwidthController::add(const Ask& ask, Cycles now) {
   }
   ++waiting_;
   if (std::has_single_bit(ask.cores)) {
-    accounts_[first].own.push({ask, now});
+    accounts_[first].own[ask.can_wait].push({ask, now});
   } else {
-    broadcasts_.push_back({ask, now});
+    broadcasts_[ask.can_wait].push_back({ask, now});
   }
 }
 
+// Whether it has something waiting, of either kind.
 bool BandwidthController::asks(std::size_t core) const {
-  return next_of(core, {.read = true, .write = true}).has_value();
+  const auto is_member = [&](const Waiting& waiting) {
+    return (waiting.ask.cores >> core & 1) != 0;
+  };
+  return !accounts_[core].own[0].empty() || !accounts_[core].own[1].empty() ||
+         std::ranges::any_of(broadcasts_[0], is_member) ||
+         std::ranges::any_of(broadcasts_[1], is_member);
+}
+
+// Whether one of the cores asks for something that cannot wait.
+bool BandwidthController::asks_at_once(CoreSet cores) const {
+  for (CoreSet rest = cores; rest != 0; rest &= rest - 1) {
+    const auto core = static_cast<std::size_t>(std::countr_zero(rest));
+    if (!accounts_[core].own[0].empty()) return true;
+  }
+  return std::ranges::any_of(
+      broadcasts_[0], [&](const Waiting& waiting) { return (waiting.ask.cores & cores) != 0; });
+}
+
+bool BandwidthController::any_fits(bool can_wait, const Room& room) const {
+  return std::ranges::any_of(broadcasts_[can_wait],
+                             [&](const Waiting& waiting) { return fits(waiting.ask, room); }) ||
+         std::ranges::any_of(accounts_, [&](const Account& account) {
+           const Ring<Waiting>& own = account.own[can_wait];
+           return !own.empty() && fits(own.front().ask, room);
+         });
 }
 
 std::optional<BandwidthController::Choice> BandwidthController::next_of(std::size_t core,
                                                                         const Room& room) const {
-  for (std::size_t i = 0; i < broadcasts_.size(); ++i) {
-    const Ask& ask = broadcasts_[i].ask;
-    if ((ask.cores >> core & 1) != 0 && fits(ask, room)) return Choice{.broadcast = true, .at = i};
+  const std::vector<Waiting>& broadcasts = broadcasts_[serves_late_];
+  for (std::size_t i = 0; i < broadcasts.size(); ++i) {
+    const Ask& ask = broadcasts[i].ask;
+    if ((ask.cores >> core & 1) != 0 && fits(ask, room)) {
+      return Choice{.broadcast = true, .can_wait = serves_late_, .at = i};
+    }
   }
-  const Ring<Waiting>& own = accounts_[core].own;
-  if (!own.empty() && fits(own.front().ask, room)) return Choice{.broadcast = false, .at = core};
+  const Ring<Waiting>& own = accounts_[core].own[serves_late_];
+  if (!own.empty() && fits(own.front().ask, room)) {
+    return Choice{.broadcast = false, .can_wait = serves_late_, .at = core};
+  }
   return std::nullopt;
 }
 
@@ -149,12 +179,17 @@ std::optional<BandwidthController::Choice> BandwidthController::choose_part(
     least = due;
     best = choice;
   };
-  for (std::size_t i = 0; i < broadcasts_.size(); ++i) {
-    look_at(broadcasts_[i], {.broadcast = true, .at = i});
-  }
-  for (std::size_t core = 0; core < accounts_.size(); ++core) {
-    const Ring<Waiting>& own = accounts_[core].own;
-    if (!own.empty()) look_at(own.front(), {.broadcast = false, .at = core});
+  for (const bool can_wait : {false, true}) {
+    for (std::size_t i = 0; i < broadcasts_[can_wait].size(); ++i) {
+      const Waiting& waiting = broadcasts_[can_wait][i];
+      if (can_wait && asks_at_once(waiting.ask.cores)) continue;
+      look_at(waiting, {.broadcast = true, .can_wait = can_wait, .at = i});
+    }
+    for (std::size_t core = 0; core < accounts_.size(); ++core) {
+      const Ring<Waiting>& own = accounts_[core].own[can_wait];
+      if (own.empty() || (can_wait && asks_at_once(CoreSet{1} << core))) continue;
+      look_at(own.front(), {.broadcast = false, .can_wait = can_wait, .at = core});
+    }
   }
   return best;
 }
@@ -166,9 +201,13 @@ Cycles BandwidthController::next(Cycles now) const {
     const Cycles due = due_of(waiting);
     if (due > now) next = std::min(next, due);
   };
-  for (const Waiting& waiting : broadcasts_) look_at(waiting);
+  for (const auto& broadcasts : broadcasts_) {
+    for (const Waiting& waiting : broadcasts) look_at(waiting);
+  }
   for (const Account& account : accounts_) {
-    if (!account.own.empty()) look_at(account.own.front());
+    for (const Ring<Waiting>& own : account.own) {
+      if (!own.empty()) look_at(own.front());
+    }
   }
   return next;
 }
@@ -176,17 +215,20 @@ Cycles BandwidthController::next(Cycles now) const {
 BandwidthController::Waiting BandwidthController::remove(const Choice& choice) {
   --waiting_;
   if (choice.broadcast) {
-    const Waiting waiting = broadcasts_[choice.at];
-    broadcasts_.erase(broadcasts_.begin() + static_cast<std::ptrdiff_t>(choice.at));
+    std::vector<Waiting>& broadcasts = broadcasts_[choice.can_wait];
+    const Waiting waiting = broadcasts[choice.at];
+    broadcasts.erase(broadcasts.begin() + static_cast<std::ptrdiff_t>(choice.at));
     return waiting;
   }
-  const Waiting waiting = accounts_[choice.at].own.front();
-  accounts_[choice.at].own.pop();
+  Ring<Waiting>& own = accounts_[choice.at].own[choice.can_wait];
+  const Waiting waiting = own.front();
+  own.pop();
   return waiting;
 }
 
 std::optional<BandwidthController::Ask> BandwidthController::take(Cycles now, const Room& room) {
   if (waiting_ == 0 || !(room.read || room.write)) return std::nullopt;
+  serves_late_ = !any_fits(false, room);
   const auto choice = sizes_.dynamic ? choose_slice(room) : choose_part(now, room);
   if (!choice) return std::nullopt;
   const Waiting waiting = remove(*choice);

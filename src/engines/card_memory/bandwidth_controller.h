@@ -20,6 +20,9 @@
 // the slices of all its members together, which is the whole channel where all that ask take part, and
 // takes nothing from the others (as long as broadcasts have the same members or none in common).
 //
+// Asks that can wait (kernels, which are fetched far ahead, where the architecture's arbitration is
+// kernels_last) go while nothing else that there is room for asks. They are charged like others.
+//
 // Fixed: core i owns weight(i) / (sum of all weights) of the channel whether or
 // not others use theirs. A request of c cycles that comes at t, or behind the one before it, begins its
 // part at t, owns it until
@@ -28,7 +31,8 @@
 //
 // and goes to the channel c cycles before that, in the last slice of its own: alone on a quiet channel
 // its last byte moves when a channel of that fraction of the speed would move it. Unused time is not
-// kept. A broadcast begins when the parts of all its members are free, and has their sum.
+// kept. A broadcast begins when the parts of all its members are free, and has their sum. What can wait
+// begins a part while nothing else of its core, or of its members, asks.
 #pragma once
 
 #include <array>
@@ -54,6 +58,7 @@ class BandwidthController {
     CoreSet cores = 0;  // who pays; several: a broadcast
     Cycles cost = 1;    // expected time of the channel, at least 1
     bool write = false;
+    bool can_wait = false;
     std::uint32_t ticket = 0;
   };
   // What the channel has room for.
@@ -86,20 +91,23 @@ class BandwidthController {
     Cycles since = 0;
   };
   struct Account {
-    explicit Account(std::size_t asks) : own(asks) {}
+    explicit Account(std::size_t asks) : own{Ring<Waiting>(asks), Ring<Waiting>(asks)} {}
     std::int64_t weight = 0;
-    Ring<Waiting> own;   // asks of this core alone
-    Cycles left = 0;     // of its slice; below 0 what it has used ahead
-    Cycles free_at = 0;  // its fixed part
+    std::array<Ring<Waiting>, 2> own;  // asks of this core alone: by can_wait
+    Cycles left = 0;                   // of its slice; below 0 what it has used ahead
+    Cycles free_at = 0;                // its fixed part
     Cycles charged = 0;
   };
   struct Choice {
     bool broadcast = false;
+    bool can_wait = false;
     std::size_t at = 0;  // in broadcasts_, or a core
   };
 
+  bool any_fits(bool can_wait, const Room& room) const;
   std::optional<Choice> next_of(std::size_t core, const Room& room) const;
   bool asks(std::size_t core) const;
+  bool asks_at_once(CoreSet cores) const;
   std::optional<Choice> choose_slice(const Room& room);
   std::optional<Choice> choose_part(Cycles now, const Room& room) const;
   std::optional<Choice> pass_turn(const Room& room);
@@ -112,8 +120,9 @@ class BandwidthController {
   const BandwidthSizes sizes_;
   std::int64_t all_weights_ = 0;
   std::vector<Account> accounts_;
-  std::vector<Waiting> broadcasts_;  // in order of arrival
-  std::size_t turn_ = 0;             // the core whose slice it is
+  std::array<std::vector<Waiting>, 2> broadcasts_;  // by can_wait, in order of arrival
+  bool serves_late_ = false;                        // take() looks at what can wait
+  std::size_t turn_ = 0;                            // the core whose slice it is
   std::size_t waiting_ = 0;
 };
 

@@ -70,6 +70,44 @@ TEST(BandwidthController, AWeightIsALongerSlice) {
   EXPECT_EQ(taken(controller, 8), (std::vector<int>{1, 0, 0, 0, 1, 0, 0, 0}));
 }
 
+TEST(BandwidthController, WhatCanWaitGoesWhileNothingElseAsks) {
+  for (const bool dynamic : {true, false}) {
+    SCOPED_TRACE(dynamic);
+    BandwidthController controller(of_weights({1, 1}, dynamic), 64);
+    const auto add = [&](CoreSet cores, bool can_wait, bool write, std::uint32_t ticket) {
+      controller.add(
+          {.cores = cores, .cost = 64, .write = write, .can_wait = can_wait, .ticket = ticket}, 0);
+    };
+    add(1, true, false, 1);   // core 0's kernels
+    add(3, true, false, 2);   // those of both
+    add(1, false, false, 3);  // core 0's data
+    add(1, false, true, 4);
+    const auto next = [&](BandwidthController::Room room) {
+      const auto ask = controller.take(100'000, room);
+      return ask ? static_cast<int>(ask->ticket) : -1;
+    };
+    EXPECT_EQ(next({.read = true, .write = false}), 3);
+    // There is no room for the data that are left: in slices the kernels go, a fixed part waits.
+    EXPECT_EQ(next({.read = true, .write = false}), dynamic ? 2 : -1);
+    EXPECT_EQ(next({.read = true, .write = true}), 4);
+    EXPECT_EQ(next({.read = true, .write = true}), dynamic ? 1 : 2);
+    EXPECT_EQ(next({.read = true, .write = true}), dynamic ? -1 : 1);
+    EXPECT_EQ(controller.waiting(), 0u);
+  }
+}
+
+// Another core's kernels stand behind data, too; the channel's time is counted all the same.
+TEST(BandwidthController, KernelsOfOneCoreWaitForDataOfAnother) {
+  BandwidthController controller(of_weights({1, 1}), 64);
+  for (int i = 0; i < 4; ++i) {
+    controller.add({.cores = 1, .cost = 32, .can_wait = true, .ticket = 0}, 0);
+    controller.add({.cores = 2, .cost = 32, .ticket = 1}, 0);
+  }
+  EXPECT_EQ(taken(controller, 9), (std::vector<int>{1, 1, 1, 1, 0, 0, 0, 0, -1}));
+  EXPECT_EQ(controller.charged(0), 128);
+  EXPECT_EQ(controller.charged(1), 128);
+}
+
 TEST(BandwidthController, ACoreAloneHasTheWholeChannelWhateverItUsedAhead) {
   BandwidthController controller(of_weights({1, 1, 1, 1}), 64);
   fill(controller, 2, 1'000'000, 3);

@@ -57,6 +57,7 @@ struct CardRequest {
   int home = 0;               // the group whose channel holds the bytes
   std::uint32_t program = 0;  // whose it is
   Share share{};              // of a read
+  bool can_wait = false;      // the memory serves others first (bandwidth_controller.h)
   std::int64_t bytes() const { return dram.runs * dram.bytes; }
 };
 

@@ -410,6 +410,7 @@ CardRequest LoadSaveUnit::on_card(Side& side, const DramRequest& request) const 
   const CardPlaces* places = side.places;
   CardRequest result;
   result.dram = request;
+  result.can_wait = sizes_.kernels_last && side.port->owner == Box::kKernel;
   result.home = wiring_.group;
   result.program = places != nullptr ? places->program : 0;
   if (request.memory != DramRequest::kOwnMemory && sizes_.forward) {
@@ -615,6 +616,7 @@ void LoadSaveUnit::ask(const HomeJob& job, Cycles now) {
                  {.cores = job.cores,
                   .cost = jobs_.items[ticket].cost,
                   .write = job.request.dram.write,
+                  .can_wait = job.request.can_wait,
                   .ticket = ticket},
                  now);
 }

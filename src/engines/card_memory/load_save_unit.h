@@ -70,6 +70,7 @@ struct UnitSizes {
   std::int64_t broadcast_bytes = 64;  // a cycle, of the bus
   std::size_t share_entries = 16;     // of the decoder's table
   bool merge = true, broadcast = true;
+  bool kernels_last = false;      // kernels are asked for far ahead, and wait for data
   bool forward = true;            // off: every group has all that its cores ask for
   bool needed_bytes_only = true;  // off: every card has all that its cores ask for
   BandwidthSizes bandwidth{};

@@ -8,6 +8,7 @@
 
 #include "arch/architecture_file.h"
 #include "arch/card_placement.h"
+#include "compile/performance_model.h"
 #include "isa/encoding.h"
 #include "isa/header_operands.h"
 #include "isa/verify.h"
@@ -30,7 +31,14 @@ struct LinkedCores {
   std::int64_t dependencies = 0, remote_dependencies = 0, load_shares = 0, dropped = 0;
   std::string weights_file;
   bool compiled = false;  // anew
+  // What the package's model says of the network, and of the way through its layers that it takes and of the
+  // shortest one, at the bandwidth that it is linked for; 0: nothing.
+  double model_cycles = 0, path_cycles = 0, shortest_cycles = 0;
 };
+
+// Layers are cut anew where that takes so much of the path's time, or less.
+constexpr double kAnewWorthIt = 0.98;
+using NodeWays = std::vector<std::uint8_t>;
 
 LinkedCores linked(const isa::CardProgram& program) {
   const isa::Program& first = program.cores.front();
@@ -72,8 +80,25 @@ LinkedCores linked(const isa::PreparedCores& prepared, const std::string& weight
   return result;
 }
 
-// Compiled, and what the package has of it already.
-Result<isa::CardProgram> compile_cores(const LinkCoresArguments& arguments) {
+// The shortest path through the layers of what is prepared. Its ways, if that is to be compiled.
+NodeWays find_path(const isa::PreparedCores& prepared, const LinkCoresArguments& arguments,
+                   LinkedCores& linked) {
+  if (prepared.model == nullptr) return {};
+  const isa::ModelledCores& model = *prepared.model;
+  compile::ShortestPath path = compile::shortest_path(model, arguments.bandwidth);
+  linked.model_cycles = isa::modelled_network(model, arguments.bandwidth);
+  linked.path_cycles = isa::modelled_path(model, arguments.bandwidth);
+  linked.shortest_cycles = path.cycles;
+  // What is prepared was chosen for the whole of it, by the network's time.
+  const bool anew = arguments.bandwidth < 1 && model.cores == prepared.key.cores &&
+                    path.cycles <= kAnewWorthIt * linked.path_cycles;
+  if (!anew) return {};
+  linked.model_cycles *= path.cycles / linked.path_cycles;
+  return std::move(path.ways);
+}
+
+// Compiled, and what the package has of it already. Without `ways` they are chosen.
+Result<isa::CardProgram> compile_cores(const LinkCoresArguments& arguments, const NodeWays& ways) {
   TESSERA_TRY(package::Package package, package::load_package(arguments.package));
   TESSERA_TRY(const ChipConfig chip,
               load_chip_config(arguments.arch.empty() ? package.chip_name : arguments.arch));
@@ -81,8 +106,10 @@ Result<isa::CardProgram> compile_cores(const LinkCoresArguments& arguments) {
   TESSERA_TRY(const CardPlacement placement,
               spread_cores(chip, arguments.cores.cards, arguments.cores.cores));
   TESSERA_TRY(compile::SharedProgram shared,
-              network::program_for_cores(network.state(), placement, arguments.cores.core_split(),
-                                         arguments.cores.cores_per_image));
+              ways.empty() ? network::program_for_cores(network.state(), placement,
+                                                        arguments.cores.core_split(),
+                                                        arguments.cores.cores_per_image)
+                           : network::program_for_ways(network.state(), placement, ways));
   isa::CardProgram program = std::move(shared.card);
   if (arguments.name_operands) {
     for (isa::Program& core : program.cores) {
@@ -103,8 +130,9 @@ Result<isa::CardProgram> compile_cores(const LinkCoresArguments& arguments) {
   return program;
 }
 
-// Filled in as it is written; nothing where the package has no templates for it.
-Result<std::optional<LinkedCores>> fill_cores(const LinkCoresArguments& arguments) {
+// Filled in as it is written; nothing where the package has no templates for it, or other `ways` are better.
+Result<std::optional<LinkedCores>> fill_cores(const LinkCoresArguments& arguments, NodeWays& ways,
+                                              LinkedCores& modelled) {
   using Linked = std::optional<LinkedCores>;
   const CoresArguments& cores = arguments.cores;
   if (cores.cores_per_image != 0 || arguments.name_operands || arguments.embed_weights) {
@@ -122,6 +150,8 @@ Result<std::optional<LinkedCores>> fill_cores(const LinkCoresArguments& argument
   const isa::PreparedCores& prepared = source->cores();
   TESSERA_RETURN_IF_ERROR(
       network::check_architecture(prepared.first.chip_name, prepared.first.chip_fingerprint, chip));
+  ways = find_path(prepared, arguments, modelled);
+  if (!ways.empty()) return Linked();
   std::string weights_file;
   if (package::has_parts(prepared.first)) {
     weights_file = package::path_from(arguments.output, arguments.package);
@@ -137,6 +167,13 @@ Result<std::optional<LinkedCores>> fill_cores(const LinkCoresArguments& argument
             });
       }));
   return Linked(linked(prepared, weights_file));
+}
+
+const char* how_text(const LinkedCores& program) {
+  if (!program.compiled) return "filled in from the package's templates";
+  return program.path_cycles > 0
+             ? "compiled anew: at this bandwidth layers are better cut in other ways"
+             : "compiled anew: the package has no templates for these cores and options";
 }
 
 nlohmann::json linked_json(const LinkCoresArguments& arguments, const LinkedCores& program) {
@@ -155,6 +192,12 @@ nlohmann::json linked_json(const LinkCoresArguments& arguments, const LinkedCore
                              {"weights_bytes_in_file", program.weights_bytes_in_file},
                              {"weights_file", program.weights_file}};
   arguments.cores.add_to(document);
+  if (program.path_cycles > 0) {
+    document["model"] = {{"bandwidth", arguments.bandwidth},
+                         {"cycles", program.model_cycles},
+                         {"prepared_path_cycles", program.path_cycles},
+                         {"shortest_path_cycles", program.shortest_cycles}};
+  }
   return document;
 }
 
@@ -167,14 +210,28 @@ void show_linked(const LinkCoresArguments& arguments, const LinkedCores& program
       arguments.output, program.tasks, program.segments, program.cores,
       program.cards == 1 ? "a card" : fmt::format("{} cards", program.cards),
       program.memories == 1 ? "a memory" : fmt::format("{} memories", program.memories),
-      program.compiled ? "compiled anew: the package has no templates for these cores and options"
-                       : "filled in from the package's templates",
-      program.dependencies, program.remote_dependencies, program.load_shares, program.weights_bytes,
+      how_text(program), program.dependencies, program.remote_dependencies, program.load_shares,
+      program.weights_bytes,
       program.weights_file.empty()
           ? "included"
           : fmt::format("{} in {}, {} included", program.weights_bytes_in_file,
                         program.weights_file,
                         program.weights_bytes - program.weights_bytes_in_file));
+  if (program.path_cycles == 0) return;
+  show(
+      "by the package's performance model, with {:.0f} % of the memories: {:.0f} cycles; the "
+      "layers one by one "
+      "{:.0f}, on the shortest path {:.0f}\n",
+      100 * arguments.bandwidth, program.model_cycles, program.path_cycles,
+      program.shortest_cycles);
+}
+
+nlohmann::json model_json(const isa::ModelledCores& model) {
+  return {{"cores", model.cores},
+          {"cycles", model.cycles},
+          {"cycles_at_half_the_bandwidth", isa::modelled_network(model, 0.5)},
+          {"cycles_at_a_quarter", isa::modelled_network(model, 0.25)},
+          {"layers", model.layers.size()}};
 }
 
 }  // namespace
@@ -183,23 +240,30 @@ nlohmann::json prepared_json(const package::Package& package) {
   nlohmann::json document = nlohmann::json::array();
   if (package.prepared == nullptr) return document;
   for (const auto& prepared : package.prepared->programs) {
-    document.push_back({{"cores", prepared->key.cores},
-                        {"cards", prepared->key.cards},
-                        {"memories", package::memories_of(*prepared)},
-                        {"tasks", prepared->tasks()},
-                        {"stream_bytes", prepared->stream_bytes()},
-                        {"value_bytes", prepared->value_bytes()}});
+    nlohmann::json entry = {{"cores", prepared->key.cores},
+                            {"cards", prepared->key.cards},
+                            {"memories", package::memories_of(*prepared)},
+                            {"tasks", prepared->tasks()},
+                            {"stream_bytes", prepared->stream_bytes()},
+                            {"value_bytes", prepared->value_bytes()}};
+    if (prepared->model != nullptr) entry["model"] = model_json(*prepared->model);
+    document.push_back(std::move(entry));
   }
   return document;
 }
 
 Status link_for_cores(const LinkCoresArguments& arguments) {
-  TESSERA_TRY(std::optional<LinkedCores> program, fill_cores(arguments));
+  NodeWays ways;
+  LinkedCores modelled;
+  TESSERA_TRY(std::optional<LinkedCores> program, fill_cores(arguments, ways, modelled));
   if (!program) {
-    TESSERA_TRY(const isa::CardProgram compiled, compile_cores(arguments));
+    TESSERA_TRY(const isa::CardProgram compiled, compile_cores(arguments, ways));
     TESSERA_RETURN_IF_ERROR(package::write_program(arguments.output, compiled));
     program = linked(compiled);
   }
+  program->model_cycles = modelled.model_cycles;
+  program->path_cycles = modelled.path_cycles;
+  program->shortest_cycles = modelled.shortest_cycles;
   if (arguments.json) {
     show_lines(json_text(linked_json(arguments, *program)) + "\n");
   } else {

@@ -14,6 +14,7 @@ struct LinkCoresArguments {
   std::string package, output;
   std::string arch;  // empty: the package's
   CoresArguments cores;
+  double bandwidth = 1;  // part of the memories' that they may count on: above 0, up to 1
   bool name_operands = false, embed_weights = false;
   bool json = false;
 };

@@ -34,6 +34,7 @@ struct StageArguments {
   std::string arch;
   std::string prepared = "usual";  // compile: numbers of cores
   CoresArguments cores;            // link; compile: cards
+  double bandwidth = 1;            // link
   bool name_operands = false, embed_weights = false;
   bool json = false;
 };
@@ -173,6 +174,7 @@ Status link(const StageArguments& arguments) {
                            .output = arguments.output,
                            .arch = arguments.arch,
                            .cores = arguments.cores,
+                           .bandwidth = arguments.bandwidth,
                            .name_operands = arguments.name_operands,
                            .embed_weights = arguments.embed_weights,
                            .json = arguments.json});
@@ -236,6 +238,12 @@ Action link_verb(CLI::App& app) {
   arguments->cores.add_to(app);
   arguments->cores.add_images_to(app);
   app.add_option("--arch", arguments->arch, "architecture (default: the package's)");
+  app.add_option(
+         "--bandwidth", arguments->bandwidth,
+         "part of the memories' bandwidth that several cores may count on, as 0.5: layers are "
+         "cut anew where that is better by the package's performance model")
+      ->check(CLI::Range(0.01, 1.0))
+      ->capture_default_str();
   app.add_flag("--name-operands", arguments->name_operands,
                "descriptors' headers name the registers and base addresses of their operands");
   app.add_flag("--embed-weights", arguments->embed_weights,

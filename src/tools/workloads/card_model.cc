@@ -179,7 +179,8 @@ Result<CardModelRun> run_card_model(const NetworkState& network, const CardPlace
   const compile::ModelRun modelled = model.run(choice.of_nodes);
   CardModelRun run;
   run.cores = choice.cores;
-  run.model_cycles = modelled.cycles;
+  const bool alone = choice.cores == 1 && placement.core.size() > 1 && shared.model != nullptr;
+  run.model_cycles = alone ? shared.model->cycles : modelled.cycles;
   OnCores times(shared.layers.size(), std::vector<OnCore>(shared.card.cores.size()));
   TESSERA_TRY(run.card_cycles, run_card(shared.card, network.chip, placement, times));
   run.layers.resize(shared.layers.size());
