@@ -56,6 +56,8 @@ ALLOWED_INCLUDES = {
     "http": {"base"},
     "dashboard": {"base", "metrics", "http"},
     "serve": {"base", "http"},  # and the public C++ interface
+    "store": {"base"},
+    "transport": {"base"},
     "zoo": {"base"},  # writes ONNX; its tests read it back
 }
 # What the processor is made of. Their tests stand on nothing more either.
