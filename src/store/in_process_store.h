@@ -3,9 +3,10 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
+#include <cstddef>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "store/store.h"
 
@@ -32,6 +33,7 @@ class InProcessStore : public Store {
   Status revoke_lease(LeaseId lease, Milliseconds timeout) override;
   Result<std::unique_ptr<Watch>> watch(std::string_view prefix, WatchOptions options,
                                        Milliseconds timeout) override;
+  Status compact(Revision revision, Milliseconds timeout) override;
   std::string describe() const override { return "in process"; }
 
   // kManual: `time` later, with the leases that end meanwhile ended in the order of their ends.
@@ -41,15 +43,14 @@ class InProcessStore : public Store {
   // kManual: when the next lease ends, on the scale of now(); max() where there is none.
   Milliseconds next_lease_end() const;
 
-  // Forgets the changes below `revision`, as etcd's compaction does.
-  void compact(Revision revision);
   // From now on every call but those of watches fails with kUnavailable and this text; empty: no more.
-  // Leases end meanwhile as they would.
+  // As with etcd no lease ends meanwhile, and afterwards each has its whole time again.
   void set_unavailable(std::string reason);
 
   class State;
 
  private:
+  std::thread lease_thread_;      // kOwn
   std::shared_ptr<State> state_;  // shared with its watches, so that the last of them ends it
 };
 

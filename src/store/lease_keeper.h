@@ -11,7 +11,7 @@ namespace tessera::store {
 
 struct LeaseKeeperOptions {
   // Called once, on the keeper's thread, when the store says that the lease has ended. Not called
-  // while the store cannot be reached: that shows in held_until().
+  // while the store cannot be reached: that shows in held_until(). Does not stop the keeper.
   std::function<void()> on_ended{};
 };
 

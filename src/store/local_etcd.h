@@ -25,8 +25,9 @@ struct LocalEtcdOptions {
 // The path of etcd as execvp would find it; kUnsupported where there is none, with the package's name.
 Result<std::string> find_etcd(const std::string& program = "etcd");
 
-// Members listen on loopback, on ports that were free. The destructor ends them (a parent that is
-// killed takes them along); the folder stays. Not thread-safe.
+// Members listen on loopback, on ports that were free. The destructor ends them, and they end with the
+// thread that started them, so that a process that is killed leaves none; the folder stays. Not
+// thread-safe.
 class LocalEtcd {
  public:
   static Result<std::unique_ptr<LocalEtcd>> start(const LocalEtcdOptions& options);
@@ -49,7 +50,7 @@ class LocalEtcd {
   };
   explicit LocalEtcd(LocalEtcdOptions options) : options_(std::move(options)) {}
   Status launch(Member& member);
-  Status wait_until_healthy();
+  Status wait_until_healthy(std::size_t member);
 
   LocalEtcdOptions options_;
   std::string program_;

@@ -62,8 +62,15 @@ class Store {
   virtual Result<std::unique_ptr<Watch>> watch(std::string_view prefix, WatchOptions options,
                                                Milliseconds timeout) = 0;
 
+  // Forgets the changes below `revision`: watches that have not got so far find a gap. Entries stay.
+  virtual Status compact(Revision revision, Milliseconds timeout) = 0;
+
   // "in process", or the endpoints: for messages.
   virtual std::string describe() const = 0;
 };
+
+// What every store refuses with kInvalidArgument. Stores call these themselves.
+Status check_lease_time(std::chrono::milliseconds ttl);
+Status check_watch_start(Revision from);
 
 }  // namespace tessera::store
