@@ -86,7 +86,7 @@ std::chrono::system_clock::time_point wall_deadline(Clock::time_point deadline);
 // The end of the range of keys that begin with `prefix`, as etcd takes it.
 std::string range_end_of(const std::string& prefix);
 
-// Sets key and range_end of a request to those of a prefix; everything where it is empty.
+// Makes a request one of all keys below a prefix; of every key where it is empty.
 template <typename Request>
 void set_prefix(Request& request, const std::string& prefix) {
   request.set_key(prefix.empty() ? std::string(1, '\0') : prefix);
