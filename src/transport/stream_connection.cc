@@ -503,7 +503,7 @@ void StreamConnection::close() {
     is_closing_ = is_closed_ = true;
     const bool is_between = queue_.empty() || queue_.front().written == 0;
     if (state_ == State::kOpen && is_between) {
-      const std::vector<std::byte> farewell = encode_signal(FrameKind::kFarewell);
+      static const std::vector<std::byte> farewell = encode_signal(FrameKind::kFarewell);
       const iovec part{const_cast<std::byte*>(farewell.data()), farewell.size()};
       (void)stream_->write(std::span(&part, 1));  // as far as it goes
     }

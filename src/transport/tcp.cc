@@ -47,18 +47,6 @@ bool is_loopback_address(const sockaddr* address) {
   return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
 }
 
-Address address_of(const sockaddr* address) {
-  char text[INET6_ADDRSTRLEN] = {};
-  if (address->sa_family == AF_INET6) {
-    const auto* const six = reinterpret_cast<const sockaddr_in6*>(address);
-    ::inet_ntop(AF_INET6, &six->sin6_addr, text, sizeof text);
-    return {.host = text, .port = ntohs(six->sin6_port)};
-  }
-  const auto* const four = reinterpret_cast<const sockaddr_in*>(address);
-  ::inet_ntop(AF_INET, &four->sin_addr, text, sizeof text);
-  return {.host = text, .port = ntohs(four->sin_port)};
-}
-
 // A message is one write; nothing is gained by waiting for more.
 void set_options(int socket) {
   const int one = 1;
@@ -84,6 +72,25 @@ int connect_one(int socket, const addrinfo& to, Clock::time_point deadline) {
 
 }  // namespace
 
+Address numeric_address(const sockaddr* address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  if (address->sa_family == AF_INET6) {
+    const auto* const six = reinterpret_cast<const sockaddr_in6*>(address);
+    ::inet_ntop(AF_INET6, &six->sin6_addr, text, sizeof text);
+    return {.host = text, .port = ntohs(six->sin6_port)};
+  }
+  const auto* const four = reinterpret_cast<const sockaddr_in*>(address);
+  ::inet_ntop(AF_INET, &four->sin_addr, text, sizeof text);
+  return {.host = text, .port = ntohs(four->sin_port)};
+}
+
+Result<SystemAddress> system_address(const Address& address, bool is_listening) {
+  TESSERA_TRY(const AddressList found, look_up(address, is_listening));
+  SystemAddress made{.storage = {}, .bytes = found->ai_addrlen};
+  std::memcpy(&made.storage, found->ai_addr, found->ai_addrlen);
+  return made;
+}
+
 Result<bool> is_loopback(const Address& address) {
   TESSERA_TRY(const AddressList found, look_up(address, false));
   for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
@@ -103,7 +110,7 @@ Result<TcpSocket> connect_tcp(const Address& address, Clock::time_point deadline
     if (error != 0) continue;
     set_options(socket.get());
     return TcpSocket{.descriptor = std::move(socket),
-                     .address = address_of(each->ai_addr),
+                     .address = numeric_address(each->ai_addr),
                      .is_loopback = is_loopback_address(each->ai_addr)};
   }
   return failed(address, std::strerror(error));
@@ -125,7 +132,7 @@ Result<TcpSocket> listen_tcp(const Address& address) {
   auto* const general = reinterpret_cast<sockaddr*>(&own);
   ::getsockname(socket.get(), general, &bytes);
   return TcpSocket{.descriptor = std::move(socket),
-                   .address = address_of(general),
+                   .address = numeric_address(general),
                    .is_loopback = is_loopback_address(general)};
 }
 
@@ -136,7 +143,7 @@ Accepted accept_tcp(int listening) {
   Descriptor socket(::accept4(listening, general, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (socket.get() < 0) return {};
   set_options(socket.get());
-  return {.descriptor = std::move(socket), .address = address_of(general)};
+  return {.descriptor = std::move(socket), .address = numeric_address(general)};
 }
 
 }  // namespace tessera::transport

@@ -1,6 +1,8 @@
 // Sockets of TCP: names to addresses, connecting, listening.
 #pragma once
 
+#include <sys/socket.h>
+
 #include "base/result.h"
 #include "transport/address.h"
 #include "transport/loop.h"
@@ -20,6 +22,14 @@ Result<TcpSocket> connect_tcp(const Address& address, Clock::time_point deadline
 Result<TcpSocket> listen_tcp(const Address& address);
 // Whether a host is this machine's loopback, whatever it is called.
 Result<bool> is_loopback(const Address& address);
+// The first address of a name, for who connects or listens by other means.
+struct SystemAddress {
+  sockaddr_storage storage{};
+  socklen_t bytes = 0;
+};
+Result<SystemAddress> system_address(const Address& address, bool is_listening);
+// Host and port in numbers.
+Address numeric_address(const sockaddr* address);
 // The next connection; nothing where there is none now.
 struct Accepted {
   Descriptor descriptor;

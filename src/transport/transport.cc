@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <map>
+#include <mutex>
 #include <utility>
 
 #include "base/deadline.h"
@@ -15,6 +15,7 @@
 #include "transport/stream_connection.h"
 #include "transport/tcp.h"
 #include "transport/tls.h"
+#include "transport/ucx.h"
 
 namespace tessera::transport {
 namespace {
@@ -42,29 +43,61 @@ Error plain_network(const Address& address) {
                       address.to_string())};
 }
 
-Error no_such_medium(const Address& address) {
-  return {ErrorCode::kUnsupported,
-          fmt::format("{}: this build has no UCX; build it where libucx-dev is installed, or use tcp "
-                      "or shm",
-                      address.to_string())};
-}
+// What becomes of a stream that came in. On the loop's thread.
+class Acceptor : public std::enable_shared_from_this<Acceptor> {
+ public:
+  Acceptor(std::shared_ptr<Loop> loop, std::shared_ptr<Shared> shared,
+           Transport::OnConnection on_connection)
+      : loop_(std::move(loop)),
+        shared_(std::move(shared)),
+        on_connection_(std::move(on_connection)) {}
+
+  bool is_full() const { return *count_ >= shared_->options.limits.connections; }
+  void stop() { on_connection_ = nullptr; }
+  const Shared& shared() const { return *shared_; }
+
+  void take(std::unique_ptr<ByteStream> stream) {
+    if (is_full()) return;
+    ++*count_;
+    const auto on_open = [weak = weak_from_this()](const std::shared_ptr<StreamConnection>& from) {
+      const auto self = weak.lock();
+      if (self && self->on_connection_) return self->on_connection_(from);
+      from->close();
+      return Handlers{};
+    };
+    const auto connection = std::make_shared<StreamConnection>(
+        StreamConnection::Parts{.loop = loop_,
+                                .pool = shared_->pool,
+                                .limits = shared_->options.limits,
+                                .stream = std::move(stream),
+                                .on_open = on_open,
+                                .on_closed = [count = count_] { --*count; }});
+    connection->start();
+  }
+
+ private:
+  const std::shared_ptr<Loop> loop_;
+  const std::shared_ptr<Shared> shared_;
+  Transport::OnConnection on_connection_;
+  // Shared with the connections, which may outlive the listener.
+  const std::shared_ptr<std::atomic<std::size_t>> count_ =
+      std::make_shared<std::atomic<std::size_t>>(0);
+};
 
 // Accepts on the loop's thread.
 class StreamListener : public Pollable, public std::enable_shared_from_this<StreamListener> {
  public:
-  StreamListener(std::shared_ptr<Loop> loop, std::shared_ptr<Shared> shared, Descriptor socket,
-                 Address address, Transport::OnConnection on_connection)
+  StreamListener(std::shared_ptr<Loop> loop, std::shared_ptr<Acceptor> acceptor, Descriptor socket,
+                 Address address)
       : loop_(std::move(loop)),
-        shared_(std::move(shared)),
+        acceptor_(std::move(acceptor)),
         socket_(std::move(socket)),
-        address_(std::move(address)),
-        on_connection_(std::move(on_connection)) {}
+        address_(std::move(address)) {}
 
   void start() { id_ = loop_->add(shared_from_this(), {socket_.get()}); }
   void stop() {
     loop_->remove(id_);
-    socket_ = Descriptor();
-    on_connection_ = nullptr;
+    on_loop_end();
   }
   const Address& address() const { return address_; }
 
@@ -75,8 +108,7 @@ class StreamListener : public Pollable, public std::enable_shared_from_this<Stre
         has_no_descriptors_ = errno == EMFILE || errno == ENFILE;
         return false;
       }
-      if (count_->load() >= shared_->options.limits.connections) continue;
-      take(std::move(accepted));
+      if (!acceptor_->is_full()) take(std::move(accepted));
     }
     return true;
   }
@@ -85,7 +117,7 @@ class StreamListener : public Pollable, public std::enable_shared_from_this<Stre
   }
   void on_loop_end() override {
     socket_ = Descriptor();
-    on_connection_ = nullptr;
+    acceptor_->stop();
   }
 
  private:
@@ -99,38 +131,19 @@ class StreamListener : public Pollable, public std::enable_shared_from_this<Stre
     } else {
       Peer peer{.address = accepted.address};
       const int descriptor = accepted.descriptor.release();
-      stream = shared_->tls ? shared_->tls->server(descriptor, std::move(peer))
-                            : socket_stream(descriptor, std::move(peer));
+      const auto& tls = acceptor_->shared().tls;
+      stream = tls ? tls->server(descriptor, std::move(peer))
+                   : socket_stream(descriptor, std::move(peer));
     }
-    ++*count_;
-    const auto on_open = [weak = weak_from_this()](const std::shared_ptr<StreamConnection>& from) {
-      const auto self = weak.lock();
-      if (!self || !self->on_connection_) {
-        from->close();
-        return Handlers{};
-      }
-      return self->on_connection_(from);
-    };
-    const auto connection = std::make_shared<StreamConnection>(
-        StreamConnection::Parts{.loop = loop_,
-                                .pool = shared_->pool,
-                                .limits = shared_->options.limits,
-                                .stream = std::move(stream),
-                                .on_open = on_open,
-                                .on_closed = [count = count_] { --*count; }});
-    connection->start();
+    acceptor_->take(std::move(stream));
   }
 
   const std::shared_ptr<Loop> loop_;
-  const std::shared_ptr<Shared> shared_;
+  const std::shared_ptr<Acceptor> acceptor_;  // shared with UCX's callbacks, or nobody
   Descriptor socket_;
   const Address address_;
-  Transport::OnConnection on_connection_;
   Loop::Id id_ = 0;
   bool has_no_descriptors_ = false;
-  // Shared with the connections, which may outlive the listener.
-  const std::shared_ptr<std::atomic<std::size_t>> count_ =
-      std::make_shared<std::atomic<std::size_t>>(0);
 };
 
 class ListenerHandle : public Listener {
@@ -149,12 +162,32 @@ class ListenerHandle : public Listener {
   const Address address_;
 };
 
+class UcxHandle : public Listener {
+ public:
+  UcxHandle(std::weak_ptr<Loop> loop, std::shared_ptr<Acceptor> acceptor,
+            std::unique_ptr<Ucx::Listening> listening)
+      : loop_(std::move(loop)), acceptor_(std::move(acceptor)), listening_(std::move(listening)) {}
+  ~UcxHandle() override {
+    listening_ = nullptr;
+    if (const auto loop = loop_.lock()) loop->post([acceptor = acceptor_] { acceptor->stop(); });
+  }
+  const Address& address() const override { return listening_->address(); }
+
+ private:
+  const std::weak_ptr<Loop> loop_;
+  const std::shared_ptr<Acceptor> acceptor_;  // shared with UCX's callbacks
+  std::unique_ptr<Ucx::Listening> listening_;
+};
+
 class StreamTransport : public Transport {
  public:
   explicit StreamTransport(std::shared_ptr<Shared> shared)
       : shared_(std::move(shared)),
         loop_(std::make_shared<Loop>(tick_of(shared_->options.limits))) {}
-  ~StreamTransport() override { loop_->stop(); }
+  ~StreamTransport() override {
+    loop_->stop();
+    if (ucx_) ucx_->finish();
+  }
 
   Result<std::shared_ptr<Connection>> connect(const Address& address, Handlers handlers,
                                               Milliseconds timeout) override {
@@ -182,7 +215,8 @@ class StreamTransport : public Transport {
 
   Result<std::unique_ptr<Listener>> listen(const Address& address,
                                            OnConnection on_connection) override {
-    if (address.medium == Medium::kUcx) return no_such_medium(address);
+    const auto acceptor = std::make_shared<Acceptor>(loop_, shared_, std::move(on_connection));
+    if (address.medium == Medium::kUcx) return listen_ucx(address, acceptor);
     Descriptor socket;
     Address own = address;
     if (address.medium == Medium::kSharedMemory) {
@@ -193,18 +227,52 @@ class StreamTransport : public Transport {
       socket = std::move(listening.descriptor);
       own = listening.address;
     }
-    const auto listener = std::make_shared<StreamListener>(loop_, shared_, std::move(socket), own,
-                                                           std::move(on_connection));
+    const auto listener =
+        std::make_shared<StreamListener>(loop_, acceptor, std::move(socket), own);
     loop_->post([listener] { listener->start(); });
     return std::unique_ptr<Listener>(std::make_unique<ListenerHandle>(loop_, listener));
   }
 
  private:
+  // UCX has no TLS.
+  Status check_ucx(const Address& address) const {
+    if (shared_->options.allow_plain_network) return {};
+    TESSERA_TRY(const bool is_own_machine, is_loopback(address));
+    if (is_own_machine) return {};
+    return plain_network(address);
+  }
+
+  // Started at the first use.
+  Result<std::shared_ptr<Ucx>> ucx(const Address& address) {
+    const std::lock_guard lock(ucx_mutex_);
+    if (ucx_) return ucx_;
+    Result<std::shared_ptr<Ucx>> made = Ucx::make(loop_);
+    if (!made.ok()) return made.error().with_context(address.to_string());
+    ucx_ = std::move(made).value();
+    return ucx_;
+  }
+
+  Result<std::unique_ptr<Listener>> listen_ucx(const Address& address,
+                                               const std::shared_ptr<Acceptor>& acceptor) {
+    TESSERA_TRY(const std::shared_ptr<Ucx> ucx, this->ucx(address));
+    TESSERA_RETURN_IF_ERROR(check_ucx(address));
+    TESSERA_TRY(std::unique_ptr<Ucx::Listening> listening,
+                ucx->listen(address, [acceptor](std::unique_ptr<ByteStream> stream) {
+                  acceptor->take(std::move(stream));
+                }));
+    return std::unique_ptr<Listener>(
+        std::make_unique<UcxHandle>(loop_, acceptor, std::move(listening)));
+  }
+
   bool may_use_network() const { return shared_->tls || shared_->options.allow_plain_network; }
 
   Result<std::unique_ptr<ByteStream>> open_stream(const Address& address,
-                                                  Clock::time_point deadline) const {
-    if (address.medium == Medium::kUcx) return no_such_medium(address);
+                                                  Clock::time_point deadline) {
+    if (address.medium == Medium::kUcx) {
+      TESSERA_TRY(const std::shared_ptr<Ucx> ucx, this->ucx(address));
+      TESSERA_RETURN_IF_ERROR(check_ucx(address));
+      return ucx->connect(address);
+    }
     if (address.medium == Medium::kSharedMemory) return join_memory(address.host, deadline);
     TESSERA_TRY(const bool is_own_machine, is_loopback(address));
     if (!is_own_machine && !may_use_network()) return plain_network(address);
@@ -218,6 +286,8 @@ class StreamTransport : public Transport {
 
   const std::shared_ptr<Shared> shared_;
   const std::shared_ptr<Loop> loop_;  // shared with connections and listeners
+  std::mutex ucx_mutex_;
+  std::shared_ptr<Ucx> ucx_;  // shared with calls that run
 };
 
 }  // namespace
@@ -231,6 +301,8 @@ Result<std::unique_ptr<Transport>> Transport::create(TransportOptions options) {
   return std::unique_ptr<Transport>(std::make_unique<StreamTransport>(shared));
 }
 
-bool Transport::has_medium(Medium medium) { return medium != Medium::kUcx; }
+bool Transport::has_medium(Medium medium) { 
+  return medium != Medium::kUcx || Ucx::is_built();
+}
 
 }  // namespace tessera::transport

@@ -138,6 +138,12 @@ struct SharedMemory {
   }
 };
 
+struct Ucx {
+  static constexpr const char* kName = "Ucx";
+  static TransportOptions options(const std::string&) { return {}; }
+  static Address address(const std::string&) { return {Medium::kUcx, "127.0.0.1", 0}; }
+};
+
 template <typename Medium>
 class AnyMedium : public ::testing::Test {
  protected:
@@ -154,6 +160,12 @@ class AnyMedium : public ::testing::Test {
     listener_ = nullptr;
     client_ = nullptr;
     server_ = nullptr;
+  }
+
+  void SetUp() override {
+    if (!Transport::has_medium(Medium::address(folder_).medium)) {
+      GTEST_SKIP() << "this build has no UCX: it is not tested";
+    }
   }
 
   TransportOptions options(const Limits& limits) const {
@@ -222,7 +234,7 @@ class AnyMedium : public ::testing::Test {
   std::vector<pid_t> children_;
 };
 
-using Media = ::testing::Types<Tcp, Tls, SharedMemory>;
+using Media = ::testing::Types<Tcp, Tls, SharedMemory, Ucx>;
 struct MediumName {
   template <typename Medium>
   static std::string GetName(int) {
