@@ -54,9 +54,8 @@ void serve(const std::string& place, const std::function<void()>& listens) {
 }  // namespace
 
 std::vector<Candidate> nng_candidates() {
-  return {{"nng tcp", serve, [](const std::string& place) {
-             return std::make_unique<NngClient>(place, false);
-           }}};
+  return {{"nng tcp", serve,
+           [](const std::string& place) { return std::make_unique<NngClient>(place, false); }}};
 }
 
 }  // namespace tessera::bench

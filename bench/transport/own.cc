@@ -22,19 +22,19 @@ Address address_of(Medium medium, const std::string& place) {
 
 void serve(Medium medium, const std::string& place, const std::function<void()>& listens) {
   auto server = Transport::create({}).value();
-  const Handlers handlers{
-      .on_head = {},
-      .on_message =
-          [](Connection& from, IncomingMessage message) {
-            if (message.buffers[0][0] == std::byte{'a'}) return;
-            const bool is_echo = message.buffers[0][0] == std::byte{'e'};
-            const MutableBytes all = message.buffers[0];
-            OutgoingMessage answer{.header = {},
-                                   .buffers = {is_echo ? all : all.first(1)},
-                                   .done = [kept = std::move(message.memory)](const Status&) {}};
-            (void)from.send(std::move(answer), 0ms);
-          },
-      .on_end = [](Connection&, const Error&) { std::_Exit(0); }};
+  const Handlers handlers{.on_head = {},
+                          .on_message =
+                              [](Connection& from, IncomingMessage message) {
+                                if (message.buffers[0][0] == std::byte{'a'}) return;
+                                const bool is_echo = message.buffers[0][0] == std::byte{'e'};
+                                const MutableBytes all = message.buffers[0];
+                                OutgoingMessage answer{
+                                    .header = {},
+                                    .buffers = {is_echo ? all : all.first(1)},
+                                    .done = [kept = std::move(message.memory)](const Status&) {}};
+                                (void)from.send(std::move(answer), 0ms);
+                              },
+                          .on_end = [](Connection&, const Error&) { std::_Exit(0); }};
   auto listener = server->listen(address_of(medium, place), [&](const auto&) { return handlers; });
   if (!listener.ok()) std::_Exit(1);
   listens();
@@ -94,11 +94,12 @@ class OwnClient : public Client {
 };
 
 Candidate candidate(const std::string& name, Medium medium) {
-  return {name,
-          [medium](const std::string& place, const std::function<void()>& listens) {
-            serve(medium, place, listens);
-          },
-          [medium](const std::string& place) { return std::make_unique<OwnClient>(medium, place); }};
+  return {
+      name,
+      [medium](const std::string& place, const std::function<void()>& listens) {
+        serve(medium, place, listens);
+      },
+      [medium](const std::string& place) { return std::make_unique<OwnClient>(medium, place); }};
 }
 
 }  // namespace

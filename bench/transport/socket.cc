@@ -93,7 +93,8 @@ std::vector<Candidate> socket_candidates() {
   return {{"bare socket", serve, [](const std::string& place) -> std::unique_ptr<Client> {
              const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
              const sockaddr_in address = address_of(place);
-             if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+             if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) !=
+                 0) {
                std::_Exit(1);
              }
              return std::make_unique<SocketClient>(socket);

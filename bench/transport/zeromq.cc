@@ -14,8 +14,8 @@ class ZeromqClient : public Client {
   ZeromqClient(const std::string& place, bool is_server)
       : context_(zmq_ctx_new()), socket_(zmq_socket(context_, ZMQ_PAIR)) {
     const std::string address = "tcp://127.0.0.1:" + place;
-    const int failed = is_server ? zmq_bind(socket_, address.c_str())
-                                 : zmq_connect(socket_, address.c_str());
+    const int failed =
+        is_server ? zmq_bind(socket_, address.c_str()) : zmq_connect(socket_, address.c_str());
     if (failed != 0) std::_Exit(1);
   }
   ~ZeromqClient() override {
@@ -25,8 +25,8 @@ class ZeromqClient : public Client {
   void send(std::span<const std::byte> message) override {
     // The bench does not change its bytes, so that nothing waits until they are free.
     zmq_msg_t out;
-    zmq_msg_init_data(&out, const_cast<std::byte*>(message.data()), message.size(),
-                      [](void*, void*) {}, nullptr);
+    zmq_msg_init_data(
+        &out, const_cast<std::byte*>(message.data()), message.size(), [](void*, void*) {}, nullptr);
     if (zmq_msg_send(&out, socket_, 0) < 0) std::_Exit(0);
   }
   std::size_t receive(std::span<std::byte> target) override {
@@ -59,9 +59,8 @@ void serve(const std::string& place, const std::function<void()>& listens) {
 }  // namespace
 
 std::vector<Candidate> zeromq_candidates() {
-  return {{"ZeroMQ tcp", serve, [](const std::string& place) {
-             return std::make_unique<ZeromqClient>(place, false);
-           }}};
+  return {{"ZeroMQ tcp", serve,
+           [](const std::string& place) { return std::make_unique<ZeromqClient>(place, false); }}};
 }
 
 }  // namespace tessera::bench

@@ -16,8 +16,7 @@ inline std::chrono::steady_clock::time_point deadline_after(std::chrono::millise
 // What is left until it, rounded up so that waiting for it suffices; at least 0.
 inline std::chrono::milliseconds time_until(std::chrono::steady_clock::time_point deadline) {
   const auto left = deadline - std::chrono::steady_clock::now();
-  return std::max(std::chrono::ceil<std::chrono::milliseconds>(left),
-                  std::chrono::milliseconds(0));
+  return std::max(std::chrono::ceil<std::chrono::milliseconds>(left), std::chrono::milliseconds(0));
 }
 
 }  // namespace tessera

@@ -16,9 +16,9 @@ using Clock = std::chrono::steady_clock;
 std::string prefix_of(std::string_view name) { return std::string(name) + "/"; }
 
 std::optional<Leader> first_of(const std::vector<Entry>& candidates) {
-  const auto first = std::min_element(
-      candidates.begin(), candidates.end(),
-      [](const Entry& a, const Entry& b) { return a.created < b.created; });
+  const auto first =
+      std::min_element(candidates.begin(), candidates.end(),
+                       [](const Entry& a, const Entry& b) { return a.created < b.created; });
   if (first == candidates.end()) return std::nullopt;
   return Leader{.value = first->value, .epoch = first->created, .lease = first->lease};
 }
@@ -102,9 +102,9 @@ Status LeaderObserver::read_again(Milliseconds timeout) {
   watch_ = nullptr;
   const Clock::time_point deadline = deadline_after(timeout);
   TESSERA_TRY(Entries found, store_->read_prefix(prefix_of(name_), timeout));
-  TESSERA_TRY(watch_, store_->watch(prefix_of(name_),
-                                    {.from = found.revision + 1, .on_ready = on_ready_},
-                                    time_until(deadline)));
+  TESSERA_TRY(watch_,
+              store_->watch(prefix_of(name_), {.from = found.revision + 1, .on_ready = on_ready_},
+                            time_until(deadline)));
   candidates_ = std::move(found.entries);
   return {};
 }

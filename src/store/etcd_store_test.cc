@@ -176,26 +176,31 @@ std::string error_of(const EtcdOptions& options) {
 }
 
 TEST(EtcdOptions, WrongOnesAreRefusedByName) {
-  EXPECT_EQ(error_of({}), "etcd: no endpoint, at least one HOST:PORT is needed   [invalid argument]");
+  EXPECT_EQ(error_of({}),
+            "etcd: no endpoint, at least one HOST:PORT is needed   [invalid argument]");
   EXPECT_EQ(error_of({.endpoints = {"http://127.0.0.1:2379"}}),
             "etcd: endpoint 'http://127.0.0.1:2379', allowed is HOST:PORT   [invalid argument]");
-  EXPECT_EQ(error_of({.endpoints = {"a:1"}, .certificate_file = "c", .key_file = "k"}),
-            "etcd: a certificate or key without the authority that signs the servers'; name its file "
-            "  [invalid argument]");
-  EXPECT_EQ(error_of({.endpoints = {"a:1"}, .authority_file = "a", .key_file = "k"}),
-            "etcd: a certificate needs its key, and a key its certificate; name both files or none   "
-            "[invalid argument]");
+  EXPECT_EQ(
+      error_of({.endpoints = {"a:1"}, .certificate_file = "c", .key_file = "k"}),
+      "etcd: a certificate or key without the authority that signs the servers'; name its file "
+      "  [invalid argument]");
+  EXPECT_EQ(
+      error_of({.endpoints = {"a:1"}, .authority_file = "a", .key_file = "k"}),
+      "etcd: a certificate needs its key, and a key its certificate; name both files or none   "
+      "[invalid argument]");
   EXPECT_EQ(error_of({.endpoints = {"a:1"}, .authority_file = "/nowhere"}),
             "etcd: the file of the authority '/nowhere' is empty or cannot be read   [invalid "
             "argument]");
-  EXPECT_EQ(error_of({.endpoints = {"a:1"}, .user = "u"}),
-            "etcd: a user needs the file of the password, and the file its user   [invalid argument]");
+  EXPECT_EQ(
+      error_of({.endpoints = {"a:1"}, .user = "u"}),
+      "etcd: a user needs the file of the password, and the file its user   [invalid argument]");
 }
 
 TEST(LocalEtcd, WhereThereIsNoEtcdTheErrorSaysWhatToInstall) {
-  EXPECT_EQ(find_etcd("no_such_etcd").error().to_string(),
-            "no program 'no_such_etcd'; install etcd (Debian: etcd-server), or do without: the store "
-            "in the process needs none   [unsupported]");
+  EXPECT_EQ(
+      find_etcd("no_such_etcd").error().to_string(),
+      "no program 'no_such_etcd'; install etcd (Debian: etcd-server), or do without: the store "
+      "in the process needs none   [unsupported]");
 }
 
 TEST(LocalEtcd, AMemberThatCannotStartIsShownWithTheEndOfItsLog) {

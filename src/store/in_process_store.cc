@@ -101,10 +101,9 @@ class InProcessStore::State {
   // Before each call: leases end whose time is over, in the order of their ends.
   void end_leases() {
     while (next_lease_end() <= now()) {
-      const auto first =
-          std::min_element(leases_.begin(), leases_.end(), [](const auto& a, const auto& b) {
-            return a.second.end < b.second.end;
-          });
+      const auto first = std::min_element(
+          leases_.begin(), leases_.end(),
+          [](const auto& a, const auto& b) { return a.second.end < b.second.end; });
       end_lease(first->first);
     }
   }
@@ -228,8 +227,8 @@ CommitResult InProcessStore::State::commit(const Transaction& transaction) {
     }
   }
   const auto is_there = [&](const std::string& key) { return find(key) != nullptr; };
-  if (transaction.puts.empty() && std::none_of(transaction.deletes.begin(),
-                                               transaction.deletes.end(), is_there)) {
+  if (transaction.puts.empty() &&
+      std::none_of(transaction.deletes.begin(), transaction.deletes.end(), is_there)) {
     return {.revision = revision_};
   }
   ++revision_;
@@ -257,8 +256,7 @@ void InProcessStore::State::erase(const std::string& key) {
   const auto lease = leases_.find(found->second.lease);
   if (lease != leases_.end()) lease->second.keys.erase(key);
   entries_.erase(found);
-  history_.push_back(
-      {.kind = ChangeKind::kDelete, .entry = {.key = key, .modified = revision_}});
+  history_.push_back({.kind = ChangeKind::kDelete, .entry = {.key = key, .modified = revision_}});
 }
 
 std::optional<Batch> InProcessStore::State::take(Reader& reader) {
@@ -287,8 +285,8 @@ std::optional<Batch> InProcessStore::State::take(Reader& reader) {
 namespace {
 
 // In front of each call: the mutex is held, leases have ended, the store is there.
-#define TESSERA_ENTER_STORE(state)               \
-  const std::lock_guard lock((state).mutex);     \
+#define TESSERA_ENTER_STORE(state)                    \
+  const std::lock_guard lock((state).mutex);          \
   TESSERA_RETURN_IF_ERROR((state).check_available()); \
   (state).end_leases()
 

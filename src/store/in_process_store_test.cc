@@ -44,7 +44,8 @@ TEST_F(ManualStore, ARenewedLeaseHasItsWholeTimeAgain) {
 }
 
 TEST_F(ManualStore, LeasesEndInTheOrderOfTheirEndsWhateverTheStep) {
-  const LeaseId late = store_.grant_lease(90ms, kNow)->id, early = store_.grant_lease(30ms, kNow)->id;
+  const LeaseId late = store_.grant_lease(90ms, kNow)->id,
+                early = store_.grant_lease(30ms, kNow)->id;
   put("/late", late);
   put("/early", early);
   const auto watch = store_.watch("/", {}, kNow).value();
@@ -71,8 +72,9 @@ TEST_F(ManualStore, AReaderBehindTheBoundOfTheHistoryFindsAGap) {
   for (int i = 0; i < 101; ++i) put("/a");
   const Batch batch = *watch->next(kNow).value();
   EXPECT_TRUE(batch.is_gap);
-  EXPECT_EQ(store_.watch("/", {.from = batch.revision}, kNow).value()->next(kNow).value()->changes.size(),
-            100U);
+  EXPECT_EQ(
+      store_.watch("/", {.from = batch.revision}, kNow).value()->next(kNow).value()->changes.size(),
+      100U);
 }
 
 TEST_F(ManualStore, AnUnavailableStoreSaysWhyAndEndsNoLease) {

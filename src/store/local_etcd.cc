@@ -85,10 +85,11 @@ Result<std::string> find_etcd(const std::string& program) {
       rest.erase(0, std::min(colon + 1, rest.size()));
     }
   }
-  return Error{ErrorCode::kUnsupported,
-               fmt::format("no program '{}'; install etcd (Debian: etcd-server), or do without: the "
-                           "store in the process needs none",
-                           program)};
+  return Error{
+      ErrorCode::kUnsupported,
+      fmt::format("no program '{}'; install etcd (Debian: etcd-server), or do without: the "
+                  "store in the process needs none",
+                  program)};
 }
 
 Result<std::unique_ptr<LocalEtcd>> LocalEtcd::start(const LocalEtcdOptions& options) {
@@ -101,9 +102,9 @@ Result<std::unique_ptr<LocalEtcd>> LocalEtcd::start(const LocalEtcdOptions& opti
   std::error_code error;
   std::filesystem::create_directories(options.folder, error);
   if (error || options.folder.empty()) {
-    return Error{ErrorCode::kUnavailable, fmt::format("local etcd: cannot make the folder '{}'{}{}",
-                                                      options.folder, error ? ": " : "",
-                                                      error ? error.message() : "")};
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("local etcd: cannot make the folder '{}'{}{}", options.folder,
+                             error ? ": " : "", error ? error.message() : "")};
   }
   std::vector<KeptPort> ports;
   for (int i = 0; i < 2 * options.members; ++i) {
@@ -122,16 +123,20 @@ Result<std::unique_ptr<LocalEtcd>> LocalEtcd::start(const LocalEtcdOptions& opti
     const std::string peer = fmt::format("http://127.0.0.1:{}", port_of(i, 1));
     Member member;
     member.log = fmt::format("{}/m{}.log", options.folder, i);
-    member.arguments = {
-        etcd->program_, fmt::format("--name=m{}", i),
-        fmt::format("--data-dir={}/m{}", options.folder, i), "--listen-client-urls=" + client,
-        "--advertise-client-urls=" + client, "--listen-peer-urls=" + peer,
-        "--initial-advertise-peer-urls=" + peer,
-        fmt::format("--initial-cluster={}", fmt::join(cluster, ",")),
-        "--initial-cluster-state=new", "--initial-cluster-token=tessera",
-        fmt::format("--heartbeat-interval={}", options.heartbeat.count()),
-        fmt::format("--election-timeout={}", options.election.count()), "--logger=zap",
-        "--log-level=warn"};
+    member.arguments = {etcd->program_,
+                        fmt::format("--name=m{}", i),
+                        fmt::format("--data-dir={}/m{}", options.folder, i),
+                        "--listen-client-urls=" + client,
+                        "--advertise-client-urls=" + client,
+                        "--listen-peer-urls=" + peer,
+                        "--initial-advertise-peer-urls=" + peer,
+                        fmt::format("--initial-cluster={}", fmt::join(cluster, ",")),
+                        "--initial-cluster-state=new",
+                        "--initial-cluster-token=tessera",
+                        fmt::format("--heartbeat-interval={}", options.heartbeat.count()),
+                        fmt::format("--election-timeout={}", options.election.count()),
+                        "--logger=zap",
+                        "--log-level=warn"};
     member.arguments.insert(member.arguments.end(), options.arguments.begin(),
                             options.arguments.end());
     etcd->endpoints_.push_back(fmt::format("127.0.0.1:{}", port_of(i, 0)));
@@ -177,7 +182,8 @@ Status LocalEtcd::launch(Member& member) {
 Status LocalEtcd::wait_until_healthy(std::size_t member) {
   Member& waited = members_.at(member);
   const Clock::time_point deadline = deadline_after(options_.start_time);
-  TESSERA_TRY(const std::unique_ptr<Store> store, connect_etcd({.endpoints = {endpoints_[member]}}));
+  TESSERA_TRY(const std::unique_ptr<Store> store,
+              connect_etcd({.endpoints = {endpoints_[member]}}));
   for (;;) {
     const Result<MaybeEntry> answer = store->read("/", Milliseconds(1000));
     if (answer.ok()) return {};

@@ -7,9 +7,9 @@ namespace tessera::store {
 Status check_lease_time(std::chrono::milliseconds ttl) {
   constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24);
   if (ttl >= std::chrono::milliseconds(1) && ttl <= kLongest) return {};
-  return Error{ErrorCode::kInvalidArgument,
-               fmt::format("store: a lease of {} ms, allowed are 1 to {}", ttl.count(),
-                           kLongest.count())};
+  return Error{
+      ErrorCode::kInvalidArgument,
+      fmt::format("store: a lease of {} ms, allowed are 1 to {}", ttl.count(), kLongest.count())};
 }
 
 Status check_watch_start(Revision from) {

@@ -29,8 +29,8 @@ class AnyStore : public ::testing::Test {
     }
     store_ = Maker::make();
     ASSERT_TRUE(store_);
-    prefix_ = std::string("/") +
-              ::testing::UnitTest::GetInstance()->current_test_info()->name() + "/";
+    prefix_ =
+        std::string("/") + ::testing::UnitTest::GetInstance()->current_test_info()->name() + "/";
   }
 
   std::string key(const std::string& name) const { return prefix_ + name; }
@@ -96,7 +96,8 @@ TYPED_TEST(AnyStore, AnEntryHasTheRevisionsOfItsMakingAndOfItsLastChange) {
   const MaybeEntry found = this->read("a");
   EXPECT_EQ(found.revision, changed);
   ASSERT_TRUE(found.entry);
-  EXPECT_EQ(*found.entry, (Entry{.key = this->key("a"), .value = "2", .created = made, .modified = changed}));
+  EXPECT_EQ(*found.entry,
+            (Entry{.key = this->key("a"), .value = "2", .created = made, .modified = changed}));
 }
 
 TYPED_TEST(AnyStore, AnEntryThatIsMadeAgainHasANewRevisionOfItsMaking) {
@@ -340,10 +341,10 @@ TYPED_TEST(AnyStore, AKeeperHearsThatItsLeaseWasEnded) {
   std::condition_variable ended;
   bool has_ended = false;
   auto keeper = LeaseKeeper::start(*this->store_, 2s, kLimit, {.on_ended = [&] {
-                                     const std::lock_guard lock(mutex);
-                                     has_ended = true;
-                                     ended.notify_all();
-                                   }}).value();
+                  const std::lock_guard lock(mutex);
+                  has_ended = true;
+                  ended.notify_all();
+                }}).value();
   ASSERT_TRUE(this->store_->revoke_lease(keeper->lease(), kLimit).ok());
   std::unique_lock lock(mutex);
   EXPECT_TRUE(ended.wait_for(lock, kLimit, [&] { return has_ended; }));
@@ -480,7 +481,8 @@ TYPED_TEST(AnyStore, TheFirstCandidateLeadsWithTheRevisionOfItsEntryAsEpoch) {
   Store& store = *this->store_;
   const std::string name = this->key("master");
   EXPECT_FALSE(current_leader(store, name, kLimit).value());
-  const LeaseId first = store.grant_lease(600s, kLimit)->id, second = store.grant_lease(600s, kLimit)->id;
+  const LeaseId first = store.grant_lease(600s, kLimit)->id,
+                second = store.grant_lease(600s, kLimit)->id;
   Candidate a = Candidate::stand(store, name, "a", first, kLimit).value();
   Candidate b = Candidate::stand(store, name, "b", second, kLimit).value();
   EXPECT_TRUE(a.is_leading(kLimit).value());
@@ -517,11 +519,13 @@ TYPED_TEST(AnyStore, AnEarlierLeaderChangesNothingUnderItsGuard) {
   const std::string name = this->key("master");
   const LeaseId lease = store.grant_lease(600s, kLimit)->id;
   Candidate a = Candidate::stand(store, name, "a", lease, kLimit).value();
-  EXPECT_TRUE(this->commit({.comparisons = {a.guard()}, .puts = {{this->key("x"), "1"}}}).succeeded());
+  EXPECT_TRUE(
+      this->commit({.comparisons = {a.guard()}, .puts = {{this->key("x"), "1"}}}).succeeded());
   ASSERT_TRUE(a.resign(kLimit).ok());
   Candidate again = Candidate::stand(store, name, "a", lease, kLimit).value();
   EXPECT_GT(again.epoch(), a.epoch());
-  EXPECT_FALSE(this->commit({.comparisons = {a.guard()}, .puts = {{this->key("x"), "2"}}}).succeeded());
+  EXPECT_FALSE(
+      this->commit({.comparisons = {a.guard()}, .puts = {{this->key("x"), "2"}}}).succeeded());
   EXPECT_TRUE(a.resign(kLimit).ok());  // of an entry that is not its own any more
   EXPECT_TRUE(again.is_leading(kLimit).value());
 }

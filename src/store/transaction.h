@@ -57,8 +57,8 @@ struct CommitResult {
 
 // What every store grants; those of etcd as it comes.
 inline constexpr std::size_t kComparisonsMax = 128;
-inline constexpr std::size_t kChangesMax = 128;                     // puts and deletes together
-inline constexpr std::size_t kTransactionBytesMax = 1024 * 1024;    // keys and values together
+inline constexpr std::size_t kChangesMax = 128;                   // puts and deletes together
+inline constexpr std::size_t kTransactionBytesMax = 1024 * 1024;  // keys and values together
 inline constexpr std::size_t kKeyBytesMax = 4096;
 
 // Whether any store would take it: kInvalidArgument for an empty key or one that is changed twice,

@@ -12,8 +12,8 @@ constexpr std::size_t kHostBytesMax = 255;
 
 Error wrong(std::string_view text, std::string_view found) {
   return {ErrorCode::kInvalidArgument,
-          fmt::format("address '{}': {}; allowed are tcp:HOST:PORT, shm:PATH and ucx:HOST:PORT", text,
-                      found)};
+          fmt::format("address '{}': {}; allowed are tcp:HOST:PORT, shm:PATH and ucx:HOST:PORT",
+                      text, found)};
 }
 
 Result<Address> parse_network(std::string_view text, std::string_view rest, Medium medium) {
@@ -54,8 +54,8 @@ Result<Address> parse_address(std::string_view text) {
   if (!text.starts_with("shm:")) return wrong(text, "no medium");
   const std::string_view path = text.substr(4);
   if (path.empty() || path.size() > kPathBytesMax || path.find('\0') != std::string_view::npos) {
-    return wrong(text, fmt::format("a path of {} bytes, allowed are 1 to {}", path.size(),
-                                   kPathBytesMax));
+    return wrong(
+        text, fmt::format("a path of {} bytes, allowed are 1 to {}", path.size(), kPathBytesMax));
   }
   return Address{.medium = Medium::kSharedMemory, .host = std::string(path)};
 }

@@ -23,7 +23,8 @@ TEST(Address, WhatIsWrongIsSaid) {
   EXPECT_EQ(again("http://x"), "address 'http://x': no medium" + allowed);
   EXPECT_EQ(again("tcp:host"), "address 'tcp:host': no port" + allowed);
   EXPECT_EQ(again("tcp::7"), "address 'tcp::7': no host" + allowed);
-  EXPECT_EQ(again("tcp:a:65536"), "address 'tcp:a:65536': port '65536', allowed are 0 to 65535" + allowed);
+  EXPECT_EQ(again("tcp:a:65536"),
+            "address 'tcp:a:65536': port '65536', allowed are 0 to 65535" + allowed);
   EXPECT_EQ(again("tcp:a:7x"), "address 'tcp:a:7x': port '7x', allowed are 0 to 65535" + allowed);
   EXPECT_EQ(again("tcp:::1:7"),
             "address 'tcp:::1:7': an address of IP version 6 stands in brackets" + allowed);

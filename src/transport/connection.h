@@ -33,7 +33,7 @@ struct Handlers {
 
 // Who is on the other side, as far as the medium proves it.
 struct Peer {
-  Address address{};             // as the system gives it; of shared memory the path
+  Address address{};               // as the system gives it; of shared memory the path
   std::string certificate_name{};  // TLS with a certificate of the peer: its common name
   std::int64_t process = 0;        // shared memory: its process and user
   std::int64_t user = -1;

@@ -80,10 +80,9 @@ std::vector<std::byte> encode_message(ConstBytes header, std::span<const ConstBy
     sum += buffer.size();
   }
   std::copy(header.begin(), header.end(), next);
-  write_head(bytes.data(),
-             {kFrameMagic, FrameKind::kMessage, 0, kProtocolVersion,
-              static_cast<std::uint32_t>(buffers.size()), static_cast<std::uint32_t>(header.size()),
-              sum});
+  write_head(bytes.data(), {kFrameMagic, FrameKind::kMessage, 0, kProtocolVersion,
+                            static_cast<std::uint32_t>(buffers.size()),
+                            static_cast<std::uint32_t>(header.size()), sum});
   return bytes;
 }
 
@@ -119,15 +118,17 @@ FrameEvent FrameParser::refuse(std::string found) {
 FrameEvent FrameParser::read_head() {
   const Head head = read_head_of(head_);
   if (head.magic != kFrameMagic) {
-    return refuse(fmt::format("no frame of this protocol: it begins with {:08x}, expected is {:08x}",
-                              head.magic, kFrameMagic));
+    return refuse(
+        fmt::format("no frame of this protocol: it begins with {:08x}, expected is {:08x}",
+                    head.magic, kFrameMagic));
   }
   if (head.version != kProtocolVersion) {
     return refuse(fmt::format("version {} of the protocol, this side has {}", head.version,
                               kProtocolVersion));
   }
   if (!is_known(head.kind) || head.zero != 0) {
-    return refuse(fmt::format("a frame of kind {}, allowed are 1 to 4", static_cast<int>(head.kind)));
+    return refuse(
+        fmt::format("a frame of kind {}, allowed are 1 to 4", static_cast<int>(head.kind)));
   }
   kind_ = head.kind;
   if (kind_ != FrameKind::kMessage) {
@@ -139,7 +140,8 @@ FrameEvent FrameParser::read_head() {
   }
   const Status fits = check_message(limits_, head.header_bytes, head.buffers, head.buffer_bytes);
   if (!fits.ok()) return refuse(fits.error().message);
-  total_ = kFrameHeadBytes + 8 * std::uint64_t{head.buffers} + head.header_bytes + head.buffer_bytes;
+  total_ =
+      kFrameHeadBytes + 8 * std::uint64_t{head.buffers} + head.header_bytes + head.buffer_bytes;
   buffer_bytes_ = head.buffer_bytes;
   sizes_.assign(head.buffers, 0);
   header_.resize(head.header_bytes);
@@ -202,8 +204,8 @@ FrameEvent FrameParser::feed(ConstBytes& bytes) {
 IncomingHead FrameParser::head() const { return {.header = header_, .buffer_bytes = sizes_}; }
 
 void FrameParser::place(Placement placement) {
-  TESSERA_CHECK(part_ == Part::kPlace && placement.size() == sizes_.size(), "{} places for {} buffers",
-                placement.size(), sizes_.size());
+  TESSERA_CHECK(part_ == Part::kPlace && placement.size() == sizes_.size(),
+                "{} places for {} buffers", placement.size(), sizes_.size());
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
     TESSERA_CHECK(placement[i].size() == sizes_[i], "{} bytes for a buffer of {}",
                   placement[i].size(), sizes_[i]);

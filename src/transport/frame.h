@@ -37,11 +37,11 @@ Status check_message(const Limits& limits, std::uint64_t header_bytes, std::uint
                      std::uint64_t buffer_bytes);
 
 enum class FrameEvent {
-  kMore,      // everything fed was consumed, the frame goes on
-  kSignal,    // take_signal()
-  kHead,      // header and sizes of a message are there: place(), then feed on
-  kMessage,   // take_message()
-  kRefused,   // error(); nothing that follows can be read
+  kMore,     // everything fed was consumed, the frame goes on
+  kSignal,   // take_signal()
+  kHead,     // header and sizes of a message are there: place(), then feed on
+  kMessage,  // take_message()
+  kRefused,  // error(); nothing that follows can be read
 };
 
 // Not thread-safe. Keeps at most a header and the sizes of one message within the limits; the memory of
@@ -55,10 +55,10 @@ class FrameParser {
   // kSignal nothing is consumed until the call that the event asks for.
   FrameEvent feed(ConstBytes& bytes);
 
-  IncomingHead head() const;          // after kHead
-  void place(Placement placement);    // after kHead: as many as there are buffers, each of its size
-  IncomingMessage take_message();     // after kMessage, without memory
-  FrameKind take_signal();            // after kSignal
+  IncomingHead head() const;        // after kHead
+  void place(Placement placement);  // after kHead: as many as there are buffers, each of its size
+  IncomingMessage take_message();   // after kMessage, without memory
+  FrameKind take_signal();          // after kSignal
   const Error& error() const { return *error_; }  // after kRefused
 
   // What is missing of the buffer that is being filled, to be written by the caller: bytes read in

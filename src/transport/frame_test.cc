@@ -28,8 +28,8 @@ struct Received {
 };
 
 // Feeds pieces of `piece` bytes; returns what came, and the error of a refusal at its end.
-std::vector<Received> parse(const std::vector<std::byte>& all, std::size_t piece, const Limits& limits,
-                            std::string* refusal = nullptr) {
+std::vector<Received> parse(const std::vector<std::byte>& all, std::size_t piece,
+                            const Limits& limits, std::string* refusal = nullptr) {
   FrameParser parser(limits);
   std::vector<Received> received;
   std::vector<std::vector<std::byte>> memory;
@@ -52,9 +52,9 @@ std::vector<Received> parse(const std::vector<std::byte>& all, std::size_t piece
       }
       if (event == FrameEvent::kMessage) {
         const IncomingMessage message = parser.take_message();
-        Received each{.header = {reinterpret_cast<const char*>(message.header.data()),
-                                 message.header.size()},
-                      .buffers = {}};
+        Received each{
+            .header = {reinterpret_cast<const char*>(message.header.data()), message.header.size()},
+            .buffers = {}};
         for (const MutableBytes buffer : message.buffers) {
           each.buffers.emplace_back(reinterpret_cast<const char*>(buffer.data()), buffer.size());
         }
@@ -84,9 +84,9 @@ TEST(Frame, MessagesComeOutAsTheyWentInWhateverThePieces) {
 
 TEST(Frame, TheBytesAreThoseOfTheFormatsPage) {
   const std::vector<std::byte> all = encode("hi", {"abc", "d"});
-  const unsigned char expected[] = {'T', 'S', 'M', '1', 2, 0, 1, 0, 2, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0,
-                                    0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 'h', 'i',
-                                    'a', 'b', 'c', 'd'};
+  const unsigned char expected[] = {
+      'T', 'S', 'M', '1', 2, 0, 1, 0, 2, 0, 0, 0, 2, 0, 0, 0, 4, 0,   0,   0,   0,   0,   0,
+      0,   3,   0,   0,   0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 'h', 'i', 'a', 'b', 'c', 'd'};
   ASSERT_EQ(all.size(), sizeof expected);
   EXPECT_EQ(std::memcmp(all.data(), expected, sizeof expected), 0);
 }
@@ -121,17 +121,18 @@ TEST(Frame, LimitsAreCheckedBeforeAnythingIsAllocated) {
   const Limits limits{.header_bytes = 10, .buffers = 2, .message_bytes = 100};
   EXPECT_EQ(refusal_of(encode(std::string(11, 'h'), {}), limits),
             "a message with 11 bytes of header, allowed are 10");
-  EXPECT_EQ(refusal_of(encode("", {"", "", ""}), limits), "a message with 3 buffers, allowed are 2");
+  EXPECT_EQ(refusal_of(encode("", {"", "", ""}), limits),
+            "a message with 3 buffers, allowed are 2");
   EXPECT_EQ(refusal_of(encode("", {std::string(101, 'x')}), limits),
             "a message with 101 bytes, allowed are 100");
   EXPECT_EQ(refusal_of(encode("h", {std::string(100, 'x')}), limits),
             "a message with 101 bytes, allowed are 100");
   std::vector<std::byte> huge = encode("", {"a"});
   for (std::size_t i = 16; i < 24; ++i) huge[i] = std::byte{0xff};
-  EXPECT_EQ(refusal_of(huge, limits),
-            "a message with 18446744073709551615 bytes, allowed are 100");
+  EXPECT_EQ(refusal_of(huge, limits), "a message with 18446744073709551615 bytes, allowed are 100");
   std::string none;
-  EXPECT_EQ(parse(encode(std::string(10, 'h'), {std::string(90, 'x')}), 7, limits, &none).size(), 1U);
+  EXPECT_EQ(parse(encode(std::string(10, 'h'), {std::string(90, 'x')}), 7, limits, &none).size(),
+            1U);
 }
 
 }  // namespace

@@ -48,10 +48,13 @@ void Loop::post(std::function<void()> task) {
   [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof one);
 }
 
-Loop::Id Loop::add(std::shared_ptr<Pollable> pollable, const std::vector<int>& descriptors) {
+Loop::Id Loop::add(std::shared_ptr<Pollable> pollable, const std::vector<int>& descriptors,
+                   Trigger trigger) {
   const Id id = ++last_id_;
+  const std::uint32_t events =
+      trigger == Trigger::kLevel ? EPOLLIN : EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   for (const int descriptor : descriptors) {
-    epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data = {.u64 = id}};
+    epoll_event event{.events = events, .data = {.u64 = id}};
     ::epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event);
   }
   pollables_[id] = std::move(pollable);

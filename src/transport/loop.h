@@ -43,7 +43,9 @@ class Loop {
 
   // On the loop's thread. The loop keeps the object until remove().
   using Id = std::uint64_t;
-  Id add(std::shared_ptr<Pollable> pollable, const std::vector<int>& descriptors);
+  enum class Trigger { kEdge, kLevel };  // kLevel: as long as it can be read
+  Id add(std::shared_ptr<Pollable> pollable, const std::vector<int>& descriptors,
+         Trigger trigger = Trigger::kEdge);
   // Before the descriptors are closed. The object may go at once.
   void remove(Id id);
   // On the loop's thread: on_ready() of it, soon.

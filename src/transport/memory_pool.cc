@@ -11,7 +11,9 @@ constexpr std::size_t kKeptFrom = std::size_t{32} << 10;  // smaller ones are th
 
 constexpr std::size_t kLine = 64;  // blocks begin at one
 
-std::size_t size_class(std::size_t bytes) { return bytes < kKeptFrom ? bytes : std::bit_ceil(bytes); }
+std::size_t size_class(std::size_t bytes) {
+  return bytes < kKeptFrom ? bytes : std::bit_ceil(bytes);
+}
 
 }  // namespace
 

@@ -37,15 +37,14 @@ struct IncomingHead {
 // the message was received or the connection has ended. Empty: the connection takes memory of its own.
 using Placement = std::vector<MutableBytes>;
 
-// Memory that counts as held (Limits::held_bytes) until this is destroyed; any thread.
-class HeldMemory;
-
 // What was received. Movable; keep it as long as its bytes are needed: memory of the connection's own
 // goes back with it. It may outlive the connection.
 struct IncomingMessage {
   std::vector<std::byte> header{};
   std::vector<MutableBytes> buffers{};  // where the placement said, or in `memory`
-  std::shared_ptr<HeldMemory> memory{};  // shared with nobody else; shared_ptr hides the type
+  // Counts as held (Limits::held_bytes) until it is destroyed; any thread. Shared with nobody else: the
+  // pointer hides the type.
+  std::shared_ptr<void> memory{};
 };
 
 }  // namespace tessera::transport

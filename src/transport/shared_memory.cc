@@ -222,7 +222,8 @@ Status send_invitation(int socket, const std::array<int, 3>& descriptors, const 
   head->cmsg_type = SCM_RIGHTS;
   head->cmsg_len = CMSG_LEN(sizeof descriptors);
   std::memcpy(CMSG_DATA(head), descriptors.data(), sizeof descriptors);
-  if (::sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof invitation)) return {};
+  if (::sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof invitation))
+    return {};
   return failed(path, "cannot hand over the memory", errno);
 }
 
@@ -256,7 +257,7 @@ std::vector<Descriptor> receive_invitation(int socket) {
 }
 
 bool has_size(int memory) {
-  struct stat found {};
+  struct stat found{};
   return ::fstat(memory, &found) == 0 && found.st_size == static_cast<off_t>(sizeof(Layout)) &&
          (::fcntl(memory, F_GET_SEALS) & F_SEAL_SHRINK) != 0;
 }
@@ -274,7 +275,7 @@ Result<Descriptor> listen_at(const std::string& path) {
     if (::connect(asking.get(), general, sizeof address) == 0 || errno == EAGAIN) {
       return failed(path, "somebody listens there already", EADDRINUSE);
     }
-    struct stat found {};
+    struct stat found{};
     if (errno == ECONNREFUSED && ::lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode)) {
       ::unlink(path.c_str());
     }
@@ -310,13 +311,13 @@ Result<std::unique_ptr<ByteStream>> share_memory(Descriptor socket, const std::s
   TESSERA_RETURN_IF_ERROR(
       send_invitation(socket.get(), {memory.get(), other.get(), own.get()}, path));
   Peer peer = peer_of(socket.get(), path);
-  return std::unique_ptr<ByteStream>(std::make_unique<MemoryStream>(
-      MemoryStream::Parts{.mapping = std::move(mapping),
-                          .is_server = true,
-                          .socket = std::move(socket),
-                          .own_event = std::move(own),
-                          .other_event = std::move(other),
-                          .peer = std::move(peer)}));
+  return std::unique_ptr<ByteStream>(
+      std::make_unique<MemoryStream>(MemoryStream::Parts{.mapping = std::move(mapping),
+                                                         .is_server = true,
+                                                         .socket = std::move(socket),
+                                                         .own_event = std::move(own),
+                                                         .other_event = std::move(other),
+                                                         .peer = std::move(peer)}));
 }
 
 Result<std::unique_ptr<ByteStream>> join_memory(const std::string& path,
@@ -337,13 +338,13 @@ Result<std::unique_ptr<ByteStream>> join_memory(const std::string& path,
   }
   TESSERA_TRY(Mapping mapping, map(received[0].get(), path));
   Peer peer = peer_of(socket.get(), path);
-  return std::unique_ptr<ByteStream>(std::make_unique<MemoryStream>(
-      MemoryStream::Parts{.mapping = std::move(mapping),
-                          .is_server = false,
-                          .socket = std::move(socket),
-                          .own_event = std::move(received[1]),
-                          .other_event = std::move(received[2]),
-                          .peer = std::move(peer)}));
+  return std::unique_ptr<ByteStream>(
+      std::make_unique<MemoryStream>(MemoryStream::Parts{.mapping = std::move(mapping),
+                                                         .is_server = false,
+                                                         .socket = std::move(socket),
+                                                         .own_event = std::move(received[1]),
+                                                         .other_event = std::move(received[2]),
+                                                         .peer = std::move(peer)}));
 }
 
 }  // namespace tessera::transport

@@ -23,6 +23,7 @@ void remove_socket(const std::string& path);
 Result<std::unique_ptr<ByteStream>> share_memory(Descriptor socket, const std::string& path);
 
 // The other side: meets it at the path.
-Result<std::unique_ptr<ByteStream>> join_memory(const std::string& path, Clock::time_point deadline);
+Result<std::unique_ptr<ByteStream>> join_memory(const std::string& path,
+                                                Clock::time_point deadline);
 
 }  // namespace tessera::transport

@@ -16,7 +16,7 @@ constexpr std::size_t kStagingBytes = std::size_t{64} << 10;
 constexpr std::size_t kDirectBytes = std::size_t{16} << 10;  // from here on into the buffer itself
 constexpr std::size_t kReadBudget = std::size_t{4} << 20;    // then others have their turn
 constexpr const char* kClosedHere = "this side closed the connection";
-constexpr std::size_t kPartsMax = 64;                        // of one system call
+constexpr std::size_t kPartsMax = 64;  // of one system call
 
 // Buffers begin at lines of the cache.
 constexpr std::size_t round_up_to_line(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -405,11 +405,12 @@ bool StreamConnection::has_room(std::size_t bytes) const {
 }
 
 Error StreamConnection::no_room(Milliseconds timeout) const {
-  return named(ErrorCode::kUnavailable,
-               fmt::format("no room for a message within {} ms: {} messages with {} bytes wait, and "
-                           "it took nothing for {} ms",
-                           timeout.count(), queue_messages_, queue_bytes_,
-                           elapsed_ms(taken_, Clock::now())));
+  return named(
+      ErrorCode::kUnavailable,
+      fmt::format("no room for a message within {} ms: {} messages with {} bytes wait, and "
+                  "it took nothing for {} ms",
+                  timeout.count(), queue_messages_, queue_bytes_,
+                  elapsed_ms(taken_, Clock::now())));
 }
 
 Status StreamConnection::send(OutgoingMessage message, Milliseconds timeout) {

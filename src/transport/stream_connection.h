@@ -120,9 +120,9 @@ class StreamConnection : public Connection,
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   State state_ = State::kHandshake;
-  bool has_returned_ = false;  // on_end has
+  bool has_returned_ = false;            // on_end has
   std::atomic<bool> is_closed_ = false;  // close(): nothing more is read
-  bool is_closing_ = false;    // close_when_sent()
+  bool is_closing_ = false;              // close_when_sent()
   std::optional<Error> ended_because_;
   std::deque<Pending> queue_;
   std::size_t queue_bytes_ = 0, queue_messages_ = 0;

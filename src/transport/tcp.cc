@@ -31,8 +31,8 @@ Result<AddressList> look_up(const Address& address, bool is_listening) {
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = AI_NUMERICSERV | (is_listening ? AI_PASSIVE : 0);
   addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(),
-                                  &wanted, &found);
+  const int error =
+      ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &wanted, &found);
   if (error != 0) return failed(address, fmt::format("no such host: {}", ::gai_strerror(error)));
   return AddressList(found, &::freeaddrinfo);
 }

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "transport/stream.h"
-#include "transport/transport.h"
+#include "transport/tls_files.h"
 
 namespace tessera::transport {
 
@@ -17,7 +17,8 @@ class TlsContext {
   ~TlsContext();
 
   // Takes the socket. As a client it asks for `server_name`, which the certificate must name.
-  std::unique_ptr<ByteStream> client(int descriptor, Peer peer, const std::string& server_name) const;
+  std::unique_ptr<ByteStream> client(int descriptor, Peer peer,
+                                     const std::string& server_name) const;
   std::unique_ptr<ByteStream> server(int descriptor, Peer peer) const;
 
  private:

@@ -30,9 +30,8 @@ struct Shared {
 };
 
 Milliseconds tick_of(const Limits& limits) {
-  const Milliseconds shortest =
-      std::min({limits.handshake_time, limits.progress_time, limits.message_time,
-                limits.silence_time / 3});
+  const Milliseconds shortest = std::min(
+      {limits.handshake_time, limits.progress_time, limits.message_time, limits.silence_time / 3});
   return std::clamp(shortest / 4, Milliseconds(5), Milliseconds(250));
 }
 
@@ -227,8 +226,7 @@ class StreamTransport : public Transport {
       socket = std::move(listening.descriptor);
       own = listening.address;
     }
-    const auto listener =
-        std::make_shared<StreamListener>(loop_, acceptor, std::move(socket), own);
+    const auto listener = std::make_shared<StreamListener>(loop_, acceptor, std::move(socket), own);
     loop_->post([listener] { listener->start(); });
     return std::unique_ptr<Listener>(std::make_unique<ListenerHandle>(loop_, listener));
   }
@@ -301,8 +299,6 @@ Result<std::unique_ptr<Transport>> Transport::create(TransportOptions options) {
   return std::unique_ptr<Transport>(std::make_unique<StreamTransport>(shared));
 }
 
-bool Transport::has_medium(Medium medium) { 
-  return medium != Medium::kUcx || Ucx::is_built();
-}
+bool Transport::has_medium(Medium medium) { return medium != Medium::kUcx || Ucx::is_built(); }
 
 }  // namespace tessera::transport

@@ -16,13 +16,9 @@
 #include "transport/address.h"
 #include "transport/connection.h"
 #include "transport/limits.h"
+#include "transport/tls_files.h"
 
 namespace tessera::transport {
-
-// PEM files. Both sides show a certificate, and each must be signed by `authority`.
-struct TlsFiles {
-  std::string authority{}, certificate{}, key{};
-};
 
 struct TransportOptions {
   Limits limits{};

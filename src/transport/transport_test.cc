@@ -66,7 +66,8 @@ class Inbox {
   }
   IncomingMessage take() {
     std::unique_lock lock(mutex_);
-    const bool is_there = changed_.wait_for(lock, kLimit, [this] { return !messages_.empty() || end_; });
+    const bool is_there =
+        changed_.wait_for(lock, kLimit, [this] { return !messages_.empty() || end_; });
     if (!is_there || messages_.empty()) {
       ADD_FAILURE() << "no message: " << (end_ ? end_->message : "too late");
       return {};
@@ -108,7 +109,8 @@ Handlers echo() {
   return {.on_head = {},
           .on_message =
               [](Connection& from, IncomingMessage message) {
-                OutgoingMessage answer{.header = std::move(message.header), .buffers = {}, .done = {}};
+                OutgoingMessage answer{
+                    .header = std::move(message.header), .buffers = {}, .done = {}};
                 for (const MutableBytes each : message.buffers) answer.buffers.push_back(each);
                 answer.done = [kept = std::move(message.memory)](const Status&) {};
                 (void)from.send(std::move(answer), 0ms);
@@ -207,10 +209,9 @@ class AnyMedium : public ::testing::Test {
     const pid_t child = ::fork();
     if (child == 0) {
       auto transport = Transport::create(options({})).value();
-      auto listener = transport
-                          ->listen(Medium::address(folder_),
-                                   [&](const auto&) { return handlers(); })
-                          .value();
+      auto listener =
+          transport->listen(Medium::address(folder_), [&](const auto&) { return handlers(); })
+              .value();
       const int port = listener->address().port;
       (void)!::write(pipes[1], &port, sizeof port);
       for (;;) ::pause();
@@ -246,7 +247,8 @@ TYPED_TEST_SUITE(AnyMedium, Media, MediumName);
 TYPED_TEST(AnyMedium, MessagesOfAllSizesComeBackAsTheyWere) {
   this->serve_echo();
   Connection& connection = this->connect();
-  for (const std::size_t size : {0UL, 1UL, 63UL, 64UL, 65UL, 4095UL, 65'536UL, 1'000'003UL, 64UL << 20}) {
+  for (const std::size_t size :
+       {0UL, 1UL, 63UL, 64UL, 65UL, 4095UL, 65'536UL, 1'000'003UL, 64UL << 20}) {
     const std::vector<std::byte> sent = pattern(size, 7);
     std::promise<Status> done;
     ASSERT_TRUE(connection
@@ -287,7 +289,8 @@ TYPED_TEST(AnyMedium, BuffersAreReceivedWhereTheReceiverSays) {
   };
   Connection& connection = this->connect({}, handlers);
   const auto a = pattern(first.size(), 1), b = pattern(second.size(), 2);
-  ASSERT_TRUE(connection.send({.header = bytes("here"), .buffers = {a, b}, .done = {}}, kLimit).ok());
+  ASSERT_TRUE(
+      connection.send({.header = bytes("here"), .buffers = {a, b}, .done = {}}, kLimit).ok());
   const IncomingMessage back = this->here_.take();
   EXPECT_EQ(back.buffers[0].data(), first.data());
   EXPECT_TRUE(equal(first, a));
@@ -314,7 +317,8 @@ TYPED_TEST(AnyMedium, ThousandsOfSmallMessagesBothWaysKeepTheirOrder) {
   const auto send = [](Connection& connection, char mark) {
     for (int i = 0; i < kMessages; ++i) {
       const std::string header = mark + std::to_string(i);
-      ASSERT_TRUE(connection.send({.header = bytes(header), .buffers = {}, .done = {}}, kLimit).ok());
+      ASSERT_TRUE(
+          connection.send({.header = bytes(header), .buffers = {}, .done = {}}, kLimit).ok());
     }
   };
   std::thread sends_here([&] { send(here, 'h'); }), sends_there([&] { send(*there, 't'); });
@@ -335,10 +339,11 @@ TYPED_TEST(AnyMedium, SeveralThreadsMaySendOnOneConnection) {
   for (unsigned t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (unsigned i = 0; i < kMessages; ++i) {
-        ASSERT_TRUE(connection
-                        .send({.header = {std::byte(t), std::byte(i)}, .buffers = {buffer}, .done = {}},
-                              kLimit)
-                        .ok());
+        ASSERT_TRUE(
+            connection
+                .send({.header = {std::byte(t), std::byte(i)}, .buffers = {buffer}, .done = {}},
+                      kLimit)
+                .ok());
       }
     });
   }
@@ -346,7 +351,8 @@ TYPED_TEST(AnyMedium, SeveralThreadsMaySendOnOneConnection) {
   for (unsigned i = 0; i < kThreads * kMessages; ++i) {
     const IncomingMessage message = this->there_.take();
     ASSERT_EQ(message.header.size(), 2U);
-    EXPECT_EQ(std::to_integer<unsigned>(message.header[1]), next[std::to_integer<unsigned>(message.header[0])]++);
+    EXPECT_EQ(std::to_integer<unsigned>(message.header[1]),
+              next[std::to_integer<unsigned>(message.header[0])]++);
     EXPECT_TRUE(equal(message.buffers[0], buffer));
   }
   for (std::thread& thread : threads) thread.join();
@@ -395,7 +401,8 @@ TYPED_TEST(AnyMedium, AnIdleConnectionLives) {
   std::unique_lock lock(mutex);
   never.wait_for(lock, 1500ms);
   lock.unlock();
-  ASSERT_TRUE(connection.send({.header = bytes("still here"), .buffers = {}, .done = {}}, kLimit).ok());
+  ASSERT_TRUE(
+      connection.send({.header = bytes("still here"), .buffers = {}, .done = {}}, kLimit).ok());
   EXPECT_EQ(text(this->here_.take().header), "still here");
 }
 
@@ -420,7 +427,8 @@ TYPED_TEST(AnyMedium, AReceiverThatHoldsItsMessagesMakesTheSenderWaitAndNothingI
   EXPECT_LE(connection.queue().bytes, limits.send_bytes);
   EXPECT_LE(this->there_.count(), 10U);  // of 100,000 bytes in 1 MiB
   for (int i = 0; i < sent; ++i) EXPECT_EQ(text(this->there_.take().header), std::to_string(i));
-  ASSERT_TRUE(connection.send({.header = bytes("again"), .buffers = {buffer}, .done = {}}, kLimit).ok());
+  ASSERT_TRUE(
+      connection.send({.header = bytes("again"), .buffers = {buffer}, .done = {}}, kLimit).ok());
   EXPECT_EQ(text(this->there_.take().header), "again");
 }
 
@@ -440,10 +448,11 @@ TYPED_TEST(AnyMedium, AReceiverThatTakesNothingForTooLongIsNamedAndDropped) {
 TYPED_TEST(AnyMedium, AMessageBeyondTheSendersLimitsIsRefusedAndOneBeyondTheReceiversEndsIt) {
   this->serve_inbox({.header_bytes = 10, .message_bytes = 1000});
   Connection& connection = this->connect({.buffers = 1});
-  EXPECT_EQ(connection.send({.header = {}, .buffers = {ConstBytes{}, ConstBytes{}}, .done = {}}, kLimit)
-                .error()
-                .to_string(),
-            "a message with 2 buffers, allowed are 1   [does not fit]");
+  EXPECT_EQ(
+      connection.send({.header = {}, .buffers = {ConstBytes{}, ConstBytes{}}, .done = {}}, kLimit)
+          .error()
+          .to_string(),
+      "a message with 2 buffers, allowed are 1   [does not fit]");
   const std::vector<std::byte> buffer = pattern(1001, 1);
   ASSERT_TRUE(connection.send({.header = {}, .buffers = {buffer}, .done = {}}, kLimit).ok());
   const Error error = this->there_.wait_for_end();
@@ -456,7 +465,8 @@ TYPED_TEST(AnyMedium, WhatWaitsIsSentBeforeACloseThatSaysSo) {
   this->serve_inbox();
   Connection& connection = this->connect();
   const std::vector<std::byte> buffer = pattern(16 << 20, 9);
-  ASSERT_TRUE(connection.send({.header = bytes("last"), .buffers = {buffer}, .done = {}}, kLimit).ok());
+  ASSERT_TRUE(
+      connection.send({.header = bytes("last"), .buffers = {buffer}, .done = {}}, kLimit).ok());
   connection.close_when_sent();
   EXPECT_TRUE(equal(this->there_.take().buffers[0], buffer));
   EXPECT_NE(this->there_.wait_for_end().message.find("closed the connection"), std::string::npos);
@@ -610,7 +620,8 @@ TEST_F(RawPeer, AMessageThatDripsForTooLongIsNamed) {
     std::this_thread::sleep_for(1ms);  // the slowness is what is tested
   }
   const Error error = there_.wait_for_end();
-  EXPECT_NE(error.message.find(" of 60024 bytes of a message in "), std::string::npos) << error.message;
+  EXPECT_NE(error.message.find(" of 60024 bytes of a message in "), std::string::npos)
+      << error.message;
 }
 
 TEST_F(RawPeer, WhoNeverGreetsIsClosed) {
@@ -665,7 +676,8 @@ class TlsPeers : public ::testing::Test {
                                return there_.handlers();
                              })
                     .value();
-    client_ = Transport::create({.limits = limits, .tls = client, .server_name = server_name}).value();
+    client_ =
+        Transport::create({.limits = limits, .tls = client, .server_name = server_name}).value();
     return client_->connect(listener_->address(), {}, kLimit);
   }
 };
@@ -737,9 +749,10 @@ TEST(Transport, APlainNetworkBeyondLoopbackIsRefusedUntilItIsAllowed) {
 TEST(Transport, UcxThatThisBuildDoesNotHaveIsRefusedByName) {
   if (Transport::has_medium(Medium::kUcx)) GTEST_SKIP() << "this build has UCX";
   const auto transport = Transport::create({}).value();
-  EXPECT_EQ(transport->connect({Medium::kUcx, "127.0.0.1", 7}, {}, 10ms).error().to_string(),
-            "ucx:127.0.0.1:7: this build has no UCX; build it where libucx-dev is installed, or use "
-            "tcp or shm   [unsupported]");
+  EXPECT_EQ(
+      transport->connect({Medium::kUcx, "127.0.0.1", 7}, {}, 10ms).error().to_string(),
+      "ucx:127.0.0.1:7: this build has no UCX; build it where libucx-dev is installed, or use "
+      "tcp or shm   [unsupported]");
 }
 
 TEST(Transport, TheSocketOfSharedMemoryBelongsToItsUserAlone) {

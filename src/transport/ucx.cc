@@ -225,8 +225,8 @@ class UcxStream : public ByteStream {
     if (count == 0) return {};  // until a credit comes
     sent_ += sending_bytes_;
     ucp_request_param_t parameters{};
-    parameters.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_CALLBACK |
-                              UCP_OP_ATTR_FIELD_USER_DATA;
+    parameters.op_attr_mask =
+        UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
     parameters.datatype = ucp_dt_make_iov();
     parameters.cb.send = [](void*, ucs_status_t, void* self) {
       static_cast<UcxStream*>(self)->wake();
@@ -248,16 +248,16 @@ class UcxStream : public ByteStream {
     told_ = received_;
     const auto number = new std::uint64_t(received_);  // UCX reads it until it calls back
     ucp_request_param_t parameters{};
-    parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK |
-                              UCP_OP_ATTR_FIELD_USER_DATA;
+    parameters.op_attr_mask =
+        UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
     parameters.flags = UCP_AM_SEND_FLAG_REPLY;
     parameters.cb.send = [](void* request, ucs_status_t, void* kept) {
       delete static_cast<std::uint64_t*>(kept);
       ucp_request_free(request);
     };
     parameters.user_data = number;
-    const ucs_status_ptr_t request = ucp_am_send_nbx(endpoint_, kCreditMessage, number,
-                                                     sizeof *number, nullptr, 0, &parameters);
+    const ucs_status_ptr_t request =
+        ucp_am_send_nbx(endpoint_, kCreditMessage, number, sizeof *number, nullptr, 0, &parameters);
     if (request == nullptr || UCS_PTR_IS_ERR(request)) delete number;
     worker_->signal();
   }
@@ -419,7 +419,9 @@ bool Ucx::is_built() { return true; }
 
 Result<std::shared_ptr<Ucx>> Ucx::make(const std::shared_ptr<Loop>& loop) {
   TESSERA_TRY(const std::shared_ptr<Worker> worker, Worker::make());
-  loop->post([target = loop.get(), worker] { target->add(worker, {worker->event()}); });
+  loop->post([target = loop.get(), worker] {
+    target->add(worker, {worker->event()}, Loop::Trigger::kLevel);
+  });
   return std::shared_ptr<Ucx>(std::make_shared<UcxOfLoop>(worker));
 }
 

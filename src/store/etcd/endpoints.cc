@@ -15,7 +15,7 @@ namespace tessera::store::etcd {
 namespace {
 
 constexpr Milliseconds kBetweenRounds{20};
-constexpr Milliseconds kForConnection{30};  // of a member that refused it a moment ago
+constexpr Milliseconds kForConnection{30};   // of a member that refused it a moment ago
 constexpr int kMessageBytesMax = 512 << 20;  // of an answer; a prefix comes in one piece
 
 Result<std::string> read_file(const std::string& path, const char* role) {
@@ -103,7 +103,8 @@ struct Endpoints::Round {
 
 Result<std::shared_ptr<Endpoints>> Endpoints::make(const EtcdOptions& options) {
   if (options.endpoints.empty()) {
-    return Error{ErrorCode::kInvalidArgument, "etcd: no endpoint, at least one HOST:PORT is needed"};
+    return Error{ErrorCode::kInvalidArgument,
+                 "etcd: no endpoint, at least one HOST:PORT is needed"};
   }
   if (options.user.empty() != options.password_file.empty()) {
     return Error{ErrorCode::kInvalidArgument,
@@ -219,7 +220,8 @@ Endpoints::Verdict Endpoints::try_one(Endpoint& endpoint, const Attempt& attempt
   } else {
     // What may not be asked again has all the time, and is asked where a quorum answered just now.
     context.set_deadline(wall_deadline(deadline));
-    const Clock::duration since = Clock::now().time_since_epoch() - Clock::duration(endpoint.last_answer);
+    const Clock::duration since =
+        Clock::now().time_since_epoch() - Clock::duration(endpoint.last_answer);
     if (since > attempt_time_) status = ask_quorum(endpoint, wall_deadline(own));
   }
   if (status.ok()) status = prepare(endpoint, context);
@@ -236,10 +238,10 @@ Endpoints::Verdict Endpoints::try_one(Endpoint& endpoint, const Attempt& attempt
   if (!has_no_token && !is_refused_before(status) && !is_transient(status)) {
     return Verdict::kAnswered;
   }
-  round.failed.push_back(fmt::format(
-      "{}: {}", endpoint.address,
-      status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ? "no answer in time"
-                                                                 : status.error_message()));
+  round.failed.push_back(fmt::format("{}: {}", endpoint.address,
+                                     status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED
+                                         ? "no answer in time"
+                                         : status.error_message()));
   round.has_no_leader |= status.error_message() == "etcdserver: no leader";
   const bool is_safe =
       !was_sent || has_no_token || is_refused_before(status) || round.repeat == Repeat::kAllowed;

@@ -120,9 +120,9 @@ class EtcdStore : public Store {
       return CommitResult{.outcome = CommitOutcome::kLeaseEnded};
     }
     if (!status.ok()) return refused(*endpoints_, "commit", status);
-    return CommitResult{.outcome = response.succeeded() ? CommitOutcome::kDone
-                                                        : CommitOutcome::kComparisonFailed,
-                        .revision = response.header().revision()};
+    return CommitResult{
+        .outcome = response.succeeded() ? CommitOutcome::kDone : CommitOutcome::kComparisonFailed,
+        .revision = response.header().revision()};
   }
 
   Result<Lease> grant_lease(Milliseconds ttl, Milliseconds timeout) override {

@@ -27,8 +27,8 @@ constexpr Milliseconds kPing{1000}, kSilence{3000}, kPause{100};
 struct Stream {
   grpc::ClientContext context;
   grpc::CompletionQueue queue;
-  std::unique_ptr<grpc::ClientAsyncReaderWriter<etcdserverpb::WatchRequest,
-                                                etcdserverpb::WatchResponse>>
+  std::unique_ptr<
+      grpc::ClientAsyncReaderWriter<etcdserverpb::WatchRequest, etcdserverpb::WatchResponse>>
       calls;
   etcdserverpb::WatchRequest request;
   etcdserverpb::WatchResponse response;
@@ -56,9 +56,8 @@ class EtcdWatch : public Watch {
 
   Result<std::optional<Batch>> next(Milliseconds timeout) override {
     std::unique_lock lock(mutex_);
-    changed_.wait_until(lock, deadline_after(timeout), [this] {
-      return is_cancelled_ || !batches_.empty() || refusal_;
-    });
+    changed_.wait_until(lock, deadline_after(timeout),
+                        [this] { return is_cancelled_ || !batches_.empty() || refusal_; });
     if (is_cancelled_) return std::optional<Batch>();
     if (batches_.empty()) {
       if (refusal_) return *refusal_;
@@ -105,7 +104,8 @@ class EtcdWatch : public Watch {
     while (!stream.has_ended) {
       void* tag = nullptr;
       bool is_good = false;
-      const auto got = stream.queue.AsyncNext(&tag, &is_good, std::chrono::system_clock::now() + kPing);
+      const auto got =
+          stream.queue.AsyncNext(&tag, &is_good, std::chrono::system_clock::now() + kPing);
       if (got == grpc::CompletionQueue::GOT_EVENT) {
         const Tag what = static_cast<Tag>(reinterpret_cast<std::intptr_t>(tag));
         if (what == Tag::kRead && is_good) heard = Clock::now();
@@ -210,9 +210,9 @@ class EtcdWatch : public Watch {
     if (response.events_size() == 0) return true;
     Batch batch;
     for (const mvccpb::Event& event : response.events()) {
-      batch.changes.push_back({.kind = event.type() == mvccpb::Event::DELETE ? ChangeKind::kDelete
-                                                                             : ChangeKind::kPut,
-                               .entry = entry_of(event.kv())});
+      batch.changes.push_back(
+          {.kind = event.type() == mvccpb::Event::DELETE ? ChangeKind::kDelete : ChangeKind::kPut,
+           .entry = entry_of(event.kv())});
     }
     batch.revision = batch.changes.back().entry.modified;
     next_ = batch.revision + 1;

@@ -53,7 +53,8 @@ struct Authority::State {
 Authority::Authority(std::string folder) : folder_(std::move(folder)), state_(new State) {
   std::filesystem::create_directories(folder_);
   X509_set_issuer_name(state_->certificate, X509_get_subject_name(state_->certificate));
-  add_extension(state_->certificate, state_->certificate, NID_basic_constraints, "critical,CA:TRUE");
+  add_extension(state_->certificate, state_->certificate, NID_basic_constraints,
+                "critical,CA:TRUE");
   X509_sign(state_->certificate, state_->key, EVP_sha256());
 }
 
@@ -68,14 +69,15 @@ TlsFiles Authority::sign(const std::string& common_name, const std::string& host
   EVP_PKEY* const key = EVP_EC_gen("P-256");
   X509* const certificate = new_certificate(key, common_name, 1 + count_);
   X509_set_issuer_name(certificate, X509_get_subject_name(state_->certificate));
-  const std::string names = host == "localhost" ? "DNS:localhost,IP:127.0.0.1,IP:::1" : "DNS:" + host;
+  const std::string names =
+      host == "localhost" ? "DNS:localhost,IP:127.0.0.1,IP:::1" : "DNS:" + host;
   add_extension(certificate, state_->certificate, NID_subject_alt_name, names);
   X509_sign(certificate, state_->key, EVP_sha256());
   const TlsFiles files{
       .authority = write_file(base + ".authority.pem",
                               [&](std::FILE* f) { return PEM_write_X509(f, state_->certificate); }),
-      .certificate = write_file(base + ".pem",
-                                [&](std::FILE* f) { return PEM_write_X509(f, certificate); }),
+      .certificate =
+          write_file(base + ".pem", [&](std::FILE* f) { return PEM_write_X509(f, certificate); }),
       .key = write_file(base + ".key.pem", [&](std::FILE* f) {
         return PEM_write_PrivateKey(f, key, nullptr, nullptr, 0, nullptr, nullptr);
       })};
