@@ -2,8 +2,8 @@
 #include "store/etcd_store.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +12,7 @@
 #include "store/lease_keeper.h"
 #include "store/local_etcd.h"
 #include "store/testing/store_fixture.h"
+#include "transport/testing/certificates.h"
 
 namespace tessera::store {
 namespace {
@@ -168,6 +169,95 @@ TEST_F(EtcdMembers, ACompactionWhileAWatchIsCutOffIsAGap) {
   ASSERT_TRUE(batch);
   EXPECT_TRUE(batch->is_gap);
   EXPECT_EQ(batch->revision, last);
+}
+
+// One member with TLS for its clients, in a folder of its own.
+class SecureEtcd : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!find_etcd().ok()) GTEST_SKIP() << "etcd is not installed: TLS to it is not tested";
+    const transport::TlsFiles files = authority_.sign("etcd");
+    auto etcd = LocalEtcd::start({.folder = folder_ + "/etcd",
+                                  .authority_file = files.authority,
+                                  .certificate_file = files.certificate,
+                                  .key_file = files.key});
+    ASSERT_TRUE(etcd.ok()) << etcd.error().to_string();
+    etcd_ = std::move(etcd).value();
+  }
+  ~SecureEtcd() override {
+    etcd_ = nullptr;
+    std::filesystem::remove_all(folder_);
+  }
+  Result<MaybeEntry> read_with(const EtcdOptions& options) {
+    const auto store = connect_etcd(options);
+    if (!store.ok()) return store.error();
+    return (*store)->read("/a", 2s);
+  }
+
+  const std::string folder_ =
+      ::testing::TempDir() + "tessera_secure_etcd_" + std::to_string(::getpid());
+  transport::testing::Authority authority_{folder_ + "/a"}, other_{folder_ + "/b"};
+  std::unique_ptr<LocalEtcd> etcd_;
+};
+
+TEST_F(SecureEtcd, ACertificateOfTheAuthorityIsLetInAndNothingElse) {
+  const transport::TlsFiles own = authority_.sign("tessera"), foreign = other_.sign("tessera");
+  EtcdOptions options{.endpoints = etcd_->endpoints(),
+                      .authority_file = own.authority,
+                      .certificate_file = own.certificate,
+                      .key_file = own.key};
+  const Result<MaybeEntry> let_in = read_with(options);
+  EXPECT_TRUE(let_in.ok()) << let_in.error().to_string();
+  options.certificate_file = foreign.certificate;
+  options.key_file = foreign.key;
+  EXPECT_EQ(read_with(options).error().code, ErrorCode::kUnavailable);
+  options.authority_file = foreign.authority;
+  EXPECT_EQ(read_with(options).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(read_with({.endpoints = etcd_->endpoints()}).error().code, ErrorCode::kUnavailable);
+}
+
+TEST(EtcdUser, IsAskedForHisPasswordAndRefusedByWhatHeMayNot) {
+  if (!find_etcd().ok() || !find_etcd("etcdctl").ok()) {
+    GTEST_SKIP() << "etcd or etcdctl is not installed: users of etcd are not tested";
+  }
+  const auto etcd = TestEtcd::start(1);
+  ASSERT_TRUE(etcd);
+  const std::string at = "ETCDCTL_API=3 etcdctl --endpoints=" + etcd->etcd().endpoints()[0] + " ";
+  for (const char* command :
+       {"user add root:r", "user add tessera:secret", "role add tessera",
+        "role grant-permission --prefix=true tessera readwrite /tessera/",
+        "user grant-role tessera tessera", "user grant-role root root", "auth enable"}) {
+    ASSERT_EQ(std::system((at + command + " > /dev/null").c_str()), 0) << command;
+  }
+  const std::string password =
+      ::testing::TempDir() + "tessera_password_" + std::to_string(::getpid());
+  std::ofstream(password) << "secret\n";
+  const auto store =
+      connect_etcd(
+          {.endpoints = etcd->etcd().endpoints(), .user = "tessera", .password_file = password})
+          .value();
+  const auto keeper = LeaseKeeper::start(*store, 2s, kLimit).value();
+  const auto watch = store->watch("/tessera/", {}, kLimit).value();
+  EXPECT_TRUE(store->commit({.puts = {{"/tessera/a", "1", keeper->lease()}}}, kLimit)->succeeded());
+  EXPECT_TRUE(watch->next(kLimit).value());
+  EXPECT_TRUE(store->renew_lease(keeper->lease(), kLimit)->is_alive);
+  const Result<MaybeEntry> elsewhere = store->read("/other", kLimit);
+  ASSERT_FALSE(elsewhere.ok());
+  EXPECT_EQ(elsewhere.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(elsewhere.error().message.find("permission denied"), std::string::npos);
+  const auto refused = store->watch("/other", {.from = 1}, kLimit).value()->next(kLimit);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument) << refused.error().to_string();
+  std::ofstream(password) << "wrong\n";
+  const auto wrong =
+      connect_etcd(
+          {.endpoints = etcd->etcd().endpoints(), .user = "tessera", .password_file = password})
+          .value()
+          ->read("/tessera/a", kLimit);
+  std::filesystem::remove(password);
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_NE(wrong.error().message.find("authentication failed"), std::string::npos)
+      << wrong.error().message;
 }
 
 std::string error_of(const EtcdOptions& options) {

@@ -111,36 +111,18 @@ Result<std::unique_ptr<LocalEtcd>> LocalEtcd::start(const LocalEtcdOptions& opti
     TESSERA_TRY(KeptPort port, KeptPort::keep());
     ports.push_back(std::move(port));
   }
+  std::vector<int> numbers;
+  for (const KeptPort& port : ports) numbers.push_back(port.port());
   std::vector<std::string> cluster;
-  const auto port_of = [&](int member, int which) {
-    return ports[static_cast<std::size_t>(2 * member + which)].port();
-  };
-  for (int i = 0; i < options.members; ++i) {
-    cluster.push_back(fmt::format("m{}=http://127.0.0.1:{}", i, port_of(i, 1)));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(options.members); ++i) {
+    cluster.push_back(fmt::format("m{}=http://127.0.0.1:{}", i, numbers[2 * i + 1]));
+    etcd->endpoints_.push_back(fmt::format("127.0.0.1:{}", numbers[2 * i]));
   }
   for (int i = 0; i < options.members; ++i) {
-    const std::string client = fmt::format("http://127.0.0.1:{}", port_of(i, 0));
-    const std::string peer = fmt::format("http://127.0.0.1:{}", port_of(i, 1));
-    Member member;
-    member.log = fmt::format("{}/m{}.log", options.folder, i);
-    member.arguments = {etcd->program_,
-                        fmt::format("--name=m{}", i),
-                        fmt::format("--data-dir={}/m{}", options.folder, i),
-                        "--listen-client-urls=" + client,
-                        "--advertise-client-urls=" + client,
-                        "--listen-peer-urls=" + peer,
-                        "--initial-advertise-peer-urls=" + peer,
-                        fmt::format("--initial-cluster={}", fmt::join(cluster, ",")),
-                        "--initial-cluster-state=new",
-                        "--initial-cluster-token=tessera",
-                        fmt::format("--heartbeat-interval={}", options.heartbeat.count()),
-                        fmt::format("--election-timeout={}", options.election.count()),
-                        "--logger=zap",
-                        "--log-level=warn"};
-    member.arguments.insert(member.arguments.end(), options.arguments.begin(),
-                            options.arguments.end());
-    etcd->endpoints_.push_back(fmt::format("127.0.0.1:{}", port_of(i, 0)));
-    etcd->members_.push_back(std::move(member));
+    etcd->members_.push_back(
+        {.process = -1,
+         .arguments = etcd->arguments_of(i, numbers, fmt::format("{}", fmt::join(cluster, ","))),
+         .log = fmt::format("{}/m{}.log", options.folder, i)});
   }
   ports.clear();
   for (Member& member : etcd->members_) TESSERA_RETURN_IF_ERROR(etcd->launch(member));
@@ -148,6 +130,38 @@ Result<std::unique_ptr<LocalEtcd>> LocalEtcd::start(const LocalEtcdOptions& opti
     TESSERA_RETURN_IF_ERROR(etcd->wait_until_healthy(i));
   }
   return etcd;
+}
+
+std::vector<std::string> LocalEtcd::arguments_of(int member, const std::vector<int>& ports,
+                                                 const std::string& cluster) const {
+  const bool has_tls = !options_.authority_file.empty();
+  const auto at = static_cast<std::size_t>(2 * member);
+  const std::string client =
+      fmt::format("{}://127.0.0.1:{}", has_tls ? "https" : "http", ports[at]);
+  const std::string peer = fmt::format("http://127.0.0.1:{}", ports[at + 1]);
+  std::vector<std::string> arguments = {
+      program_,
+      fmt::format("--name=m{}", member),
+      fmt::format("--data-dir={}/m{}", options_.folder, member),
+      "--listen-client-urls=" + client,
+      "--advertise-client-urls=" + client,
+      "--listen-peer-urls=" + peer,
+      "--initial-advertise-peer-urls=" + peer,
+      "--initial-cluster=" + cluster,
+      "--initial-cluster-state=new",
+      "--initial-cluster-token=tessera",
+      fmt::format("--heartbeat-interval={}", options_.heartbeat.count()),
+      fmt::format("--election-timeout={}", options_.election.count()),
+      "--logger=zap",
+      "--log-level=warn"};
+  if (has_tls) {
+    arguments.insert(
+        arguments.end(),
+        {"--client-cert-auth", "--trusted-ca-file=" + options_.authority_file,
+         "--cert-file=" + options_.certificate_file, "--key-file=" + options_.key_file});
+  }
+  arguments.insert(arguments.end(), options_.arguments.begin(), options_.arguments.end());
+  return arguments;
 }
 
 Status LocalEtcd::launch(Member& member) {
@@ -183,7 +197,10 @@ Status LocalEtcd::wait_until_healthy(std::size_t member) {
   Member& waited = members_.at(member);
   const Clock::time_point deadline = deadline_after(options_.start_time);
   TESSERA_TRY(const std::unique_ptr<Store> store,
-              connect_etcd({.endpoints = {endpoints_[member]}}));
+              connect_etcd({.endpoints = {endpoints_[member]},
+                            .authority_file = options_.authority_file,
+                            .certificate_file = options_.certificate_file,
+                            .key_file = options_.key_file}));
   for (;;) {
     const Result<MaybeEntry> answer = store->read("/", Milliseconds(1000));
     if (answer.ok()) return {};

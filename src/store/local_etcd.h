@@ -18,6 +18,8 @@ struct LocalEtcdOptions {
   std::string program = "etcd";
   std::chrono::milliseconds start_time{20'000};  // until all members are healthy
   std::chrono::milliseconds heartbeat{100}, election{1000};
+  // TLS for clients, which then need a certificate of the authority; PEM files, all or none.
+  std::string authority_file{}, certificate_file{}, key_file{};
   // Extra arguments for every member.
   std::vector<std::string> arguments{};
 };
@@ -49,6 +51,8 @@ class LocalEtcd {
     std::string log{};
   };
   explicit LocalEtcd(LocalEtcdOptions options) : options_(std::move(options)) {}
+  std::vector<std::string> arguments_of(int member, const std::vector<int>& ports,
+                                        const std::string& cluster) const;
   Status launch(Member& member);
   Status wait_until_healthy(std::size_t member);
 

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <ucp/api/ucp.h>
+#include <ucs/config/global_opts.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -71,6 +72,8 @@ class Worker : public Pollable {
 
  private:
   ucs_status_t open() {
+    // It prints what goes wrong, which is in our errors.
+    if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
     ucp_config_t* config = nullptr;
     if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) {
       return status;

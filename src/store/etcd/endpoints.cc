@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <grpc/support/log.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <thread>
@@ -49,6 +51,15 @@ Result<std::shared_ptr<grpc::ChannelCredentials>> credentials_of(const EtcdOptio
     TESSERA_TRY(tls.pem_private_key, read_file(options.key_file, "key"));
   }
   return grpc::SslCredentials(tls);
+}
+
+// gRPC prints what goes wrong, which is in our errors; for this process it is silent unless asked for
+// by its own variable.
+void silence_grpc() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
+  });
 }
 
 grpc::ChannelArguments channel_arguments() {
@@ -111,7 +122,9 @@ Result<std::shared_ptr<Endpoints>> Endpoints::make(const EtcdOptions& options) {
                  "etcd: a user needs the file of the password, and the file its user"};
   }
   TESSERA_TRY(const std::shared_ptr<grpc::ChannelCredentials> credentials, credentials_of(options));
+  silence_grpc();
   std::shared_ptr<Endpoints> made(new Endpoints);
+  made->has_tls_ = !options.authority_file.empty();
   made->attempt_time_ = std::max(options.attempt_time, Milliseconds(1));
   made->user_ = options.user;
   if (!options.user.empty()) {
@@ -209,7 +222,8 @@ Endpoints::Verdict Endpoints::try_one(Endpoint& endpoint, const Attempt& attempt
                                       Clock::time_point deadline, Round& round) {
   const Clock::time_point own = std::min(deadline, Clock::now() + attempt_time_);
   if (!connect(endpoint, own)) {
-    round.failed.push_back(endpoint.address + ": cannot be reached");
+    round.failed.push_back(endpoint.address + ": cannot be reached" +
+                           (has_tls_ ? ", or TLS was refused" : ""));
     return Verdict::kNext;
   }
   round.was_reached = true;

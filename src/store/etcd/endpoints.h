@@ -74,6 +74,7 @@ class Endpoints {
 
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   Milliseconds attempt_time_{1000};
+  bool has_tls_ = false;
   std::string user_, password_;
   std::atomic<std::size_t> preferred_ = 0;
   mutable std::mutex token_mutex_;
