@@ -26,7 +26,7 @@ fuzz_packages=(clang-19 libclang-rt-19-dev)
 derive_packages=(python3-numpy python3-torch)
 browser_packages=(chromium python3-prometheus-client)
 package_packages=(binutils dpkg-dev file)
-cluster_packages=(etcd-server libucx-dev libzmq3-dev libnng-dev)
+cluster_packages=(etcd-server etcd-client libucx-dev libzmq3-dev libnng-dev)
 shells_packages=(fish groff-base man-db mandoc zsh)
 
 wanted=()

@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 class EtcdMembers : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!find_etcd().ok()) GTEST_SKIP() << "etcd is not installed: its failures are not tested";
+    if (const auto why_not = testing::why_no_etcd()) GTEST_SKIP() << *why_not;
     etcd_ = TestEtcd::start(3);
     ASSERT_TRUE(etcd_);
     store_ = etcd_->connect();
@@ -175,7 +175,7 @@ TEST_F(EtcdMembers, ACompactionWhileAWatchIsCutOffIsAGap) {
 class SecureEtcd : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!find_etcd().ok()) GTEST_SKIP() << "etcd is not installed: TLS to it is not tested";
+    if (const auto why_not = testing::why_no_etcd()) GTEST_SKIP() << *why_not;
     const transport::TlsFiles files = authority_.sign("etcd");
     auto etcd = LocalEtcd::start({.folder = folder_ + "/etcd",
                                   .authority_file = files.authority,
@@ -217,8 +217,9 @@ TEST_F(SecureEtcd, ACertificateOfTheAuthorityIsLetInAndNothingElse) {
 }
 
 TEST(EtcdUser, IsAskedForHisPasswordAndRefusedByWhatHeMayNot) {
-  if (!find_etcd().ok() || !find_etcd("etcdctl").ok()) {
-    GTEST_SKIP() << "etcd or etcdctl is not installed: users of etcd are not tested";
+  if (const auto why_not = testing::why_no_etcd()) GTEST_SKIP() << *why_not;
+  if (!find_etcd("etcdctl").ok()) {
+    GTEST_SKIP() << "etcdctl is not installed: users of etcd are not tested";
   }
   const auto etcd = TestEtcd::start(1);
   ASSERT_TRUE(etcd);
@@ -294,7 +295,7 @@ TEST(LocalEtcd, WhereThereIsNoEtcdTheErrorSaysWhatToInstall) {
 }
 
 TEST(LocalEtcd, AMemberThatCannotStartIsShownWithTheEndOfItsLog) {
-  if (!find_etcd().ok()) GTEST_SKIP() << "etcd is not installed";
+  if (const auto why_not = testing::why_no_etcd()) GTEST_SKIP() << *why_not;
   const std::string folder = ::testing::TempDir() + "tessera_broken_etcd";
   const auto etcd = LocalEtcd::start({.folder = folder, .arguments = {"--no-such-option"}});
   std::filesystem::remove_all(folder);

@@ -24,9 +24,8 @@ template <typename Maker>
 class AnyStore : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (std::is_same_v<Maker, testing::EtcdMaker> && !find_etcd().ok()) {
-      GTEST_SKIP() << "etcd is not installed: this store is not tested";
-    }
+    const auto why_not = testing::why_no_etcd();
+    if (std::is_same_v<Maker, testing::EtcdMaker> && why_not) GTEST_SKIP() << *why_not;
     store_ = Maker::make();
     ASSERT_TRUE(store_);
     prefix_ =

@@ -7,6 +7,15 @@
 
 namespace tessera::store::testing {
 
+std::optional<std::string> why_no_etcd() {
+#ifdef __SANITIZE_THREAD__
+  return "the thread sanitizer does not see the locks inside gRPC: etcd is not tested with it";
+#else
+  if (find_etcd().ok()) return std::nullopt;
+  return "etcd is not installed: it is not tested";
+#endif
+}
+
 std::unique_ptr<TestEtcd> TestEtcd::start(int members) {
   if (!find_etcd().ok()) return nullptr;
   auto made = std::make_unique<TestEtcd>();

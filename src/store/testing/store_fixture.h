@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "store/in_process_store.h"
@@ -18,6 +19,9 @@ using namespace std::chrono_literals;
 
 // Within which everything that must happen happens, on a machine under load too.
 inline constexpr std::chrono::milliseconds kLimit = 30s;
+
+// Why there is no etcd to test with, if so.
+std::optional<std::string> why_no_etcd();
 
 // etcd in a folder that goes with the object. Null where it is not installed.
 class TestEtcd {
