@@ -135,7 +135,7 @@ Result<std::unique_ptr<LocalEtcd>> LocalEtcd::start(const LocalEtcdOptions& opti
 std::vector<std::string> LocalEtcd::arguments_of(int member, const std::vector<int>& ports,
                                                  const std::string& cluster) const {
   const bool has_tls = !options_.authority_file.empty();
-  const auto at = static_cast<std::size_t>(2 * member);
+  const auto at = 2 * static_cast<std::size_t>(member);
   const std::string client =
       fmt::format("{}://127.0.0.1:{}", has_tls ? "https" : "http", ports[at]);
   const std::string peer = fmt::format("http://127.0.0.1:{}", ports[at + 1]);

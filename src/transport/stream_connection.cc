@@ -89,7 +89,7 @@ void StreamConnection::start() {
 
 void StreamConnection::resume_reading() {
   if (!std::exchange(is_paused_, false)) return;
-  heard_ = Clock::now();
+  heard_ = message_began_ = Clock::now();
   loop_->call_soon(id_);
 }
 
@@ -333,7 +333,7 @@ void StreamConnection::on_loop_end() {
 }
 
 // Once, on the loop's thread.
-void StreamConnection::end(Error error) {
+void StreamConnection::end(const Error& error) {
   Done done;
   bool was_open = false;
   {

@@ -89,7 +89,7 @@ class StreamConnection : public Connection,
   void flush();
   Error no_room(Milliseconds timeout) const;
 
-  void end(Error error);
+  void end(const Error& error);
   Error named(ErrorCode code, const std::string& what) const;
   void check_times(Clock::time_point now);
 

@@ -30,16 +30,16 @@ bool is_transient(int error) { return error == EAGAIN || error == EWOULDBLOCK ||
 // OpenSSL's own socket writes with a signal where the peer is gone.
 int bio_write(BIO* bio, const char* data, int bytes) {
   BIO_clear_retry_flags(bio);
-  const ssize_t count = ::send(static_cast<int>(reinterpret_cast<std::intptr_t>(BIO_get_data(bio))),
-                               data, static_cast<std::size_t>(bytes), MSG_NOSIGNAL);
+  const ssize_t count = ::send(*static_cast<const int*>(BIO_get_data(bio)), data,
+                               static_cast<std::size_t>(bytes), MSG_NOSIGNAL);
   if (count < 0 && is_transient(errno)) BIO_set_retry_write(bio);
   return static_cast<int>(count);
 }
 
 int bio_read(BIO* bio, char* data, int bytes) {
   BIO_clear_retry_flags(bio);
-  const ssize_t count = ::recv(static_cast<int>(reinterpret_cast<std::intptr_t>(BIO_get_data(bio))),
-                               data, static_cast<std::size_t>(bytes), 0);
+  const ssize_t count =
+      ::recv(*static_cast<const int*>(BIO_get_data(bio)), data, static_cast<std::size_t>(bytes), 0);
   if (count < 0 && is_transient(errno)) BIO_set_retry_read(bio);
   return static_cast<int>(count);
 }
@@ -60,9 +60,9 @@ BIO_METHOD* bio_method() {
 class TlsStream : public ByteStream {
  public:
   TlsStream(SSL* ssl, int descriptor, Peer peer)
-      : socket_(descriptor), ssl_(ssl), peer_(std::move(peer)) {
+      : socket_(descriptor), number_(descriptor), ssl_(ssl), peer_(std::move(peer)) {
     BIO* const bio = BIO_new(bio_method());
-    BIO_set_data(bio, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)));
+    BIO_set_data(bio, &number_);
     BIO_set_init(bio, 1);
     SSL_set_bio(ssl_, bio, bio);
   }
@@ -105,7 +105,10 @@ class TlsStream : public ByteStream {
     return {.state = IoState::kDone, .bytes = written};
   }
 
-  void shut() override { socket_ = Descriptor(); }
+  void shut() override {
+    socket_ = Descriptor();
+    number_ = -1;
+  }
   Peer peer() const override { return peer_; }
 
  private:
@@ -133,6 +136,7 @@ class TlsStream : public ByteStream {
   }
 
   Descriptor socket_;
+  int number_;        // the socket's, for OpenSSL's reading and writing
   std::mutex mutex_;  // an SSL object is used by one thread at a time
   SSL* const ssl_;
   Peer peer_;

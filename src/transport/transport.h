@@ -51,7 +51,7 @@ class Transport {
 
   // kUnavailable: nobody there, or no greeting in time. kUnsupported: this build has no such medium.
   // kInvalidArgument: TLS refused the peer, or the network would be plain. The connection ends with the
-  // last shared_ptr to it.
+  // last shared_ptr to it, whose destructor waits for a callback that runs. Not called from a callback.
   virtual Result<std::shared_ptr<Connection>> connect(const Address& address, Handlers handlers,
                                                       std::chrono::milliseconds timeout) = 0;
 

@@ -182,7 +182,8 @@ grpc::Status Endpoints::prepare(Endpoint& endpoint, grpc::ClientContext& context
   }
   if (token.empty()) {
     grpc::ClientContext own;
-    own.set_deadline(context.deadline());
+    // A stream has no deadline.
+    own.set_deadline(std::min(context.deadline(), wall_deadline(Clock::now() + attempt_time_)));
     etcdserverpb::AuthenticateRequest request;
     request.set_name(user_);
     request.set_password(password_);
@@ -201,13 +202,13 @@ grpc::Status Endpoints::ask_quorum(Endpoint& endpoint,
                                    std::chrono::system_clock::time_point deadline) {
   grpc::ClientContext context;
   context.set_deadline(deadline);
-  const grpc::Status prepared = prepare(endpoint, context);
+  grpc::Status prepared = prepare(endpoint, context);
   if (!prepared.ok()) return prepared;
   etcdserverpb::RangeRequest request;
   request.set_key(std::string(1, '\0'));
   request.set_count_only(true);
   etcdserverpb::RangeResponse ignored;
-  const grpc::Status status = endpoint.kv->Range(&context, request, &ignored);
+  grpc::Status status = endpoint.kv->Range(&context, request, &ignored);
   // etcd looks at who may read behind the quorum.
   if (status.error_code() == grpc::StatusCode::PERMISSION_DENIED) return grpc::Status::OK;
   return status;

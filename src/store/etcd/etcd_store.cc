@@ -211,7 +211,7 @@ Result<Renewal> EtcdStore::renew_lease(LeaseId lease, Milliseconds timeout) {
   request.set_id(lease);
   etcdserverpb::LeaseKeepAliveResponse response;
   const auto attempt = [&](Endpoint& endpoint, grpc::ClientContext& context) {
-    const grpc::Status asked = endpoints_->ask_quorum(endpoint, context.deadline());
+    grpc::Status asked = endpoints_->ask_quorum(endpoint, context.deadline());
     if (!asked.ok()) return asked;
     const auto stream = endpoint.lease->LeaseKeepAlive(&context);
     const bool is_answered = stream->Write(request) && stream->Read(&response);

@@ -23,8 +23,14 @@ namespace {
 constexpr std::size_t kBatchesMax = 64;
 constexpr Milliseconds kPing{1000}, kSilence{3000}, kPause{100};
 
+enum class Tag : std::size_t { kStart, kWrite, kRead, kFinish };
+
 // One stream, from its opening to its end. Used by the thread alone, but for the context's TryCancel().
 struct Stream {
+  // gRPC gives their addresses back.
+  std::array<Tag, 4> tags{Tag::kStart, Tag::kWrite, Tag::kRead, Tag::kFinish};
+  void* tag(Tag which) { return &tags[static_cast<std::size_t>(which)]; }
+
   grpc::ClientContext context;
   grpc::CompletionQueue queue;
   std::unique_ptr<
@@ -35,9 +41,6 @@ struct Stream {
   grpc::Status status;
   bool is_writing = false, has_ended = false;
 };
-
-enum class Tag : std::intptr_t { kStart = 1, kWrite, kRead, kFinish };
-void* as_pointer(Tag tag) { return reinterpret_cast<void*>(tag); }
 
 class EtcdWatch : public Watch {
  public:
@@ -107,7 +110,7 @@ class EtcdWatch : public Watch {
       const auto got =
           stream.queue.AsyncNext(&tag, &is_good, std::chrono::system_clock::now() + kPing);
       if (got == grpc::CompletionQueue::GOT_EVENT) {
-        const Tag what = static_cast<Tag>(reinterpret_cast<std::intptr_t>(tag));
+        const Tag what = *static_cast<const Tag*>(tag);
         if (what == Tag::kRead && is_good) heard = Clock::now();
         on_event(stream, what, is_good);
       }
@@ -134,13 +137,13 @@ class EtcdWatch : public Watch {
       stream_ = &stream;
     }
     stream.calls = endpoint.watch->PrepareAsyncWatch(&stream.context, &stream.queue);
-    stream.calls->StartCall(as_pointer(Tag::kStart));
+    stream.calls->StartCall(stream.tag(Tag::kStart));
     return true;
   }
 
   static void write(Stream& stream) {
     stream.is_writing = true;
-    stream.calls->Write(stream.request, as_pointer(Tag::kWrite));
+    stream.calls->Write(stream.request, stream.tag(Tag::kWrite));
   }
 
   void on_event(Stream& stream, Tag what, bool is_good) {
@@ -164,12 +167,12 @@ class EtcdWatch : public Watch {
         stream.has_ended = true;
         return;
     }
-    stream.calls->Read(&stream.response, as_pointer(Tag::kRead));
+    stream.calls->Read(&stream.response, stream.tag(Tag::kRead));
   }
 
   static void finish(Stream& stream) {
     stream.context.TryCancel();
-    stream.calls->Finish(&stream.status, as_pointer(Tag::kFinish));
+    stream.calls->Finish(&stream.status, stream.tag(Tag::kFinish));
   }
 
   // What is still under way comes out of the queue before the stream goes.
