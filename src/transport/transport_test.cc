@@ -233,7 +233,13 @@ class AnyMedium : public ::testing::Test {
     return child;
   }
 
+  // Bytes to send: they stay until the connections have ended.
+  const std::vector<std::byte>& keep(std::size_t size, unsigned seed) {
+    return kept_.emplace_back(pattern(size, seed));
+  }
+
   std::string folder_;
+  std::deque<std::vector<std::byte>> kept_;
   Address address_;
   Inbox here_, there_;
   std::unique_ptr<Transport> server_, client_;
@@ -256,7 +262,7 @@ TYPED_TEST(AnyMedium, MessagesOfAllSizesComeBackAsTheyWere) {
   Connection& connection = this->connect();
   for (const std::size_t size :
        {0UL, 1UL, 63UL, 64UL, 65UL, 4095UL, 65'536UL, 1'000'003UL, 64UL << 20}) {
-    const std::vector<std::byte> sent = pattern(size, 7);
+    const std::vector<std::byte>& sent = this->keep(size, 7);
     std::promise<Status> done;
     ASSERT_TRUE(connection
                     .send({.header = bytes("n" + std::to_string(size)),
@@ -275,7 +281,7 @@ TYPED_TEST(AnyMedium, MessagesOfAllSizesComeBackAsTheyWere) {
 TYPED_TEST(AnyMedium, SeveralBuffersStayApart) {
   this->serve_echo();
   Connection& connection = this->connect();
-  std::vector<std::vector<std::byte>> sent;
+  auto& sent = this->kept_;
   OutgoingMessage message{.header = {}, .buffers = {}, .done = {}};
   for (unsigned i = 0; i < 200; ++i) sent.push_back(pattern(i * 37 % 5000, i));
   for (const auto& each : sent) message.buffers.push_back(each);
@@ -295,7 +301,7 @@ TYPED_TEST(AnyMedium, BuffersAreReceivedWhereTheReceiverSays) {
     return Placement{first, second};
   };
   Connection& connection = this->connect({}, handlers);
-  const auto a = pattern(first.size(), 1), b = pattern(second.size(), 2);
+  const auto &a = this->keep(first.size(), 1), &b = this->keep(second.size(), 2);
   ASSERT_TRUE(
       connection.send({.header = bytes("here"), .buffers = {a, b}, .done = {}}, kLimit).ok());
   const IncomingMessage back = this->here_.take();
@@ -341,7 +347,7 @@ TYPED_TEST(AnyMedium, SeveralThreadsMaySendOnOneConnection) {
   this->serve_inbox();
   Connection& connection = this->connect();
   constexpr unsigned kThreads = 4, kMessages = 200;
-  const std::vector<std::byte> buffer = pattern(3000, 3);
+  const std::vector<std::byte>& buffer = this->keep(3000, 3);
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
@@ -368,7 +374,7 @@ TYPED_TEST(AnyMedium, SeveralThreadsMaySendOnOneConnection) {
 TYPED_TEST(AnyMedium, APeerThatIsKilledWithRequestsInFlightIsReportedAndEveryDoneIsCalled) {
   const pid_t child = this->serve_in_child([] { return Handlers{}; });
   Connection& connection = this->connect();
-  const std::vector<std::byte> buffer = pattern(4 << 20, 1);
+  const std::vector<std::byte>& buffer = this->keep(4 << 20, 1);
   std::atomic<int> done = 0;
   constexpr int kMessages = 20;
   for (int i = 0; i < kMessages; ++i) {
@@ -417,7 +423,7 @@ TYPED_TEST(AnyMedium, AReceiverThatHoldsItsMessagesMakesTheSenderWaitAndNothingI
   const Limits limits{.send_bytes = 1 << 20, .held_bytes = 1 << 20};
   this->serve_inbox(limits);
   Connection& connection = this->connect(limits);
-  const std::vector<std::byte> buffer = pattern(100'000, 5);
+  const std::vector<std::byte>& buffer = this->keep(100'000, 5);
   int sent = 0;
   Status last;
   // Until nothing more fits: what the receiver holds, what is under way, what waits to be sent.
@@ -442,7 +448,7 @@ TYPED_TEST(AnyMedium, AReceiverThatHoldsItsMessagesMakesTheSenderWaitAndNothingI
 TYPED_TEST(AnyMedium, AReceiverThatTakesNothingForTooLongIsNamedAndDropped) {
   this->serve_inbox({.held_bytes = 1});
   Connection& connection = this->connect({.progress_time = 300ms});
-  const std::vector<std::byte> buffer = pattern(32 << 20, 5);
+  const std::vector<std::byte>& buffer = this->keep(32 << 20, 5);
   // The receiver holds the first message, and so reads no second one.
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(connection.send({.header = {}, .buffers = {buffer}, .done = {}}, kLimit).ok());
@@ -460,7 +466,7 @@ TYPED_TEST(AnyMedium, AMessageBeyondTheSendersLimitsIsRefusedAndOneBeyondTheRece
           .error()
           .to_string(),
       "a message with 2 buffers, allowed are 1   [does not fit]");
-  const std::vector<std::byte> buffer = pattern(1001, 1);
+  const std::vector<std::byte>& buffer = this->keep(1001, 1);
   ASSERT_TRUE(connection.send({.header = {}, .buffers = {buffer}, .done = {}}, kLimit).ok());
   const Error error = this->there_.wait_for_end();
   EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
@@ -471,7 +477,7 @@ TYPED_TEST(AnyMedium, AMessageBeyondTheSendersLimitsIsRefusedAndOneBeyondTheRece
 TYPED_TEST(AnyMedium, WhatWaitsIsSentBeforeACloseThatSaysSo) {
   this->serve_inbox();
   Connection& connection = this->connect();
-  const std::vector<std::byte> buffer = pattern(16 << 20, 9);
+  const std::vector<std::byte>& buffer = this->keep(16 << 20, 9);
   ASSERT_TRUE(
       connection.send({.header = bytes("last"), .buffers = {buffer}, .done = {}}, kLimit).ok());
   connection.close_when_sent();
@@ -484,7 +490,7 @@ TYPED_TEST(AnyMedium, WhatWaitsIsSentBeforeACloseThatSaysSo) {
 TYPED_TEST(AnyMedium, CloseEndsBothSidesAndCallsWhatWaits) {
   this->serve_inbox({.held_bytes = 1});
   Connection& connection = this->connect();
-  const std::vector<std::byte> buffer = pattern(16 << 20, 9);
+  const std::vector<std::byte>& buffer = this->keep(16 << 20, 9);
   std::atomic<int> failed = 0, done = 0;
   for (int i = 0; i < 4; ++i) {
     ASSERT_TRUE(connection
@@ -519,7 +525,7 @@ TYPED_TEST(AnyMedium, TheEndOfATransportEndsItsConnections) {
 TYPED_TEST(AnyMedium, AMessageThatIsHeldOutlivesItsConnectionAndTransport) {
   this->serve_inbox();
   Connection& connection = this->connect();
-  const std::vector<std::byte> buffer = pattern(1 << 20, 9);
+  const std::vector<std::byte>& buffer = this->keep(1 << 20, 9);
   ASSERT_TRUE(connection.send({.header = {}, .buffers = {buffer}, .done = {}}, kLimit).ok());
   const IncomingMessage message = this->there_.take();
   this->connection_ = nullptr;
