@@ -91,7 +91,7 @@ TEST(Frame, TheBytesAreThoseOfTheFormatsPage) {
   EXPECT_EQ(std::memcmp(all.data(), expected, sizeof expected), 0);
 }
 
-std::string refusal_of(std::vector<std::byte> all, const Limits& limits = {}) {
+std::string refusal_of(const std::vector<std::byte>& all, const Limits& limits = {}) {
   std::string refusal;
   EXPECT_TRUE(parse(all, all.size(), limits, &refusal).empty());
   return refusal;
