@@ -42,7 +42,7 @@ build-all: configure
 	cmake --build $(BUILD) --parallel $(JOBS)
 
 test: build-all
-	scripts/install_packages.sh derive browser package shells
+	scripts/install_packages.sh derive browser package shells cluster
 	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS) --no-tests=error \
 	  --timeout 900 --label-exclude long --output-junit test_results.xml
 

@@ -56,6 +56,9 @@ ALLOWED_INCLUDES = {
     "http": {"base"},
     "dashboard": {"base", "metrics", "http"},
     "serve": {"base", "http"},  # and the public C++ interface
+    "store": {"base"},
+    "transport": {"base"},
+    "cluster_simulation": {"base", "store"},
     "zoo": {"base"},  # writes ONNX; its tests read it back
 }
 # What the processor is made of. Their tests stand on nothing more either.

@@ -8,6 +8,7 @@
 #   scripts/install_packages.sh browser          what tests the web page and the figures for Prometheus
 #   scripts/install_packages.sh package          what makes packages
 #   scripts/install_packages.sh shells           what tests the manual pages and completion
+#   scripts/install_packages.sh cluster          etcd, which tests of the store start; UCX; what bench compares it with
 set -euo pipefail
 
 build_packages=(
@@ -16,7 +17,7 @@ build_packages=(
   libfmt-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev
   libprotobuf-dev protobuf-compiler libonnx-dev libonnx-testdata
   libflatbuffers-dev flatbuffers-compiler libhwy-dev libpng-dev libjpeg-dev
-  libssl-dev libboost-dev libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev python3
+  libssl-dev libgrpc++-dev protobuf-compiler-grpc libboost-dev libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev python3
   pybind11-dev python3-dev python3-numpy python3-pip python3-setuptools python3-venv python3-wheel
   fonts-dejavu-core fonts-liberation fonts-wqy-zenhei python3-pil
 )
@@ -25,6 +26,7 @@ fuzz_packages=(clang-19 libclang-rt-19-dev)
 derive_packages=(python3-numpy python3-torch)
 browser_packages=(chromium python3-prometheus-client)
 package_packages=(binutils dpkg-dev file)
+cluster_packages=(etcd-server etcd-client libucx-dev libzmq3-dev libnng-dev)
 shells_packages=(fish groff-base man-db mandoc zsh)
 
 wanted=()
@@ -41,8 +43,9 @@ for group in "$@"; do
     browser) wanted+=("${browser_packages[@]}") ;;
     package) wanted+=("${package_packages[@]}") ;;
     shells) wanted+=("${shells_packages[@]}") ;;
+    cluster) wanted+=("${cluster_packages[@]}") ;;
     *)
-      echo "unknown group '$group': allowed build, check, fuzz, derive, browser, package, shells" >&2
+      echo "unknown group '$group': allowed build, check, fuzz, derive, browser, package, shells, cluster" >&2
       exit 2
       ;;
   esac

@@ -1,0 +1,203 @@
+#include "transport/tls.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <mutex>
+#include <utility>
+
+namespace tessera::transport {
+namespace {
+
+std::string tls_error() {
+  const unsigned long code = ERR_get_error();
+  ERR_clear_error();
+  if (code == 0) return "unknown error";
+  const char* const reason = ERR_reason_error_string(code);
+  return reason != nullptr ? reason : fmt::format("error {:x}", code);
+}
+
+bool is_transient(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+// OpenSSL's own socket writes with a signal where the peer is gone.
+int bio_write(BIO* bio, const char* data, int bytes) {
+  BIO_clear_retry_flags(bio);
+  const ssize_t count = ::send(*static_cast<const int*>(BIO_get_data(bio)), data,
+                               static_cast<std::size_t>(bytes), MSG_NOSIGNAL);
+  if (count < 0 && is_transient(errno)) BIO_set_retry_write(bio);
+  return static_cast<int>(count);
+}
+
+int bio_read(BIO* bio, char* data, int bytes) {
+  BIO_clear_retry_flags(bio);
+  const ssize_t count =
+      ::recv(*static_cast<const int*>(BIO_get_data(bio)), data, static_cast<std::size_t>(bytes), 0);
+  if (count < 0 && is_transient(errno)) BIO_set_retry_read(bio);
+  return static_cast<int>(count);
+}
+
+long bio_control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+
+BIO_METHOD* bio_method() {
+  static BIO_METHOD* const method = [] {
+    BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "tessera socket");
+    BIO_meth_set_write(made, bio_write);
+    BIO_meth_set_read(made, bio_read);
+    BIO_meth_set_ctrl(made, bio_control);
+    return made;
+  }();
+  return method;
+}
+
+class TlsStream : public ByteStream {
+ public:
+  TlsStream(SSL* ssl, int descriptor, Peer peer)
+      : socket_(descriptor), number_(descriptor), ssl_(ssl), peer_(std::move(peer)) {
+    BIO* const bio = BIO_new(bio_method());
+    BIO_set_data(bio, &number_);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(ssl_, bio, bio);
+  }
+  ~TlsStream() override { SSL_free(ssl_); }
+
+  std::vector<int> descriptors() const override { return {socket_.get()}; }
+
+  IoResult handshake() override {
+    const std::lock_guard lock(mutex_);
+    const int done = SSL_do_handshake(ssl_);
+    if (done != 1) return result_of(done, "TLS");
+    if (X509* const certificate = SSL_get1_peer_certificate(ssl_)) {
+      char name[256] = {};
+      X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, name,
+                                sizeof name);
+      peer_.certificate_name = name;
+      X509_free(certificate);
+    }
+    return {.state = IoState::kDone};
+  }
+
+  IoResult read(MutableBytes target) override {
+    const std::lock_guard lock(mutex_);
+    std::size_t count = 0;
+    const int done = SSL_read_ex(ssl_, target.data(), target.size(), &count);
+    if (done == 1) return {.state = IoState::kDone, .bytes = count};
+    return result_of(done, "TLS");
+  }
+
+  IoResult write(std::span<const iovec> parts) override {
+    const std::lock_guard lock(mutex_);
+    std::size_t written = 0;
+    for (const iovec& part : parts) {
+      std::size_t count = 0;
+      const int done = SSL_write_ex(ssl_, part.iov_base, part.iov_len, &count);
+      if (done != 1 && written == 0) return result_of(done, "TLS");
+      written += count;
+      if (done != 1 || count < part.iov_len) break;
+    }
+    return {.state = IoState::kDone, .bytes = written};
+  }
+
+  void shut() override {
+    socket_ = Descriptor();
+    number_ = -1;
+  }
+  Peer peer() const override { return peer_; }
+
+ private:
+  IoResult result_of(int done, const char* what) {
+    const int error = SSL_get_error(ssl_, done);
+    if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return {};
+    if (error == SSL_ERROR_ZERO_RETURN) return {.state = IoState::kEnd};
+    const long verified = SSL_get_verify_result(ssl_);
+    if (verified != X509_V_OK) {
+      ERR_clear_error();
+      return {.state = IoState::kFailed,
+              .why = fmt::format("{}: the peer's certificate: {}", what,
+                                 X509_verify_cert_error_string(verified))};
+    }
+    const unsigned long code = ERR_peek_error();
+    const bool is_end = (error == SSL_ERROR_SYSCALL && code == 0) ||
+                        ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+    if (is_end && SSL_is_init_finished(ssl_) != 0) {
+      ERR_clear_error();
+      return {.state = IoState::kEnd};
+    }
+    return {.state = IoState::kFailed,
+            .why = fmt::format("{}: {}", what,
+                               is_end ? "the peer left during the handshake" : tls_error())};
+  }
+
+  Descriptor socket_;
+  int number_;        // the socket's, for OpenSSL's reading and writing
+  std::mutex mutex_;  // an SSL object is used by one thread at a time
+  SSL* const ssl_;
+  Peer peer_;
+};
+
+}  // namespace
+
+struct TlsContext::State {
+  SSL_CTX* context = nullptr;
+  ~State() { SSL_CTX_free(context); }
+};
+
+TlsContext::TlsContext(std::unique_ptr<State> state) : state_(std::move(state)) {}
+TlsContext::~TlsContext() = default;
+
+Result<std::unique_ptr<TlsContext>> TlsContext::make(const TlsFiles& files) {
+  auto state = std::make_unique<State>();
+  state->context = SSL_CTX_new(TLS_method());
+  SSL_CTX* const context = state->context;
+  const auto refused = [](const char* what, const std::string& path) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("TLS: the {} in '{}': {}", what, path, tls_error())};
+  };
+  SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
+  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(context, 0);
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  if (SSL_CTX_load_verify_locations(context, files.authority.c_str(), nullptr) != 1) {
+    return refused("authority", files.authority);
+  }
+  if (SSL_CTX_use_certificate_chain_file(context, files.certificate.c_str()) != 1) {
+    return refused("certificate", files.certificate);
+  }
+  if (SSL_CTX_use_PrivateKey_file(context, files.key.c_str(), SSL_FILETYPE_PEM) != 1 ||
+      SSL_CTX_check_private_key(context) != 1) {
+    return refused("key", files.key);
+  }
+  return std::unique_ptr<TlsContext>(new TlsContext(std::move(state)));
+}
+
+std::unique_ptr<ByteStream> TlsContext::client(int descriptor, Peer peer,
+                                               const std::string& server_name) const {
+  SSL* const ssl = SSL_new(state_->context);
+  SSL_set_connect_state(ssl);
+  unsigned char number[sizeof(in6_addr)];
+  const bool is_number = ::inet_pton(AF_INET, server_name.c_str(), number) == 1 ||
+                         ::inet_pton(AF_INET6, server_name.c_str(), number) == 1;
+  if (is_number) {
+    X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), server_name.c_str());
+  } else {
+    SSL_set_tlsext_host_name(ssl, server_name.c_str());
+    SSL_set1_host(ssl, server_name.c_str());
+  }
+  return std::make_unique<TlsStream>(ssl, descriptor, std::move(peer));
+}
+
+std::unique_ptr<ByteStream> TlsContext::server(int descriptor, Peer peer) const {
+  SSL* const ssl = SSL_new(state_->context);
+  SSL_set_accept_state(ssl);
+  return std::make_unique<TlsStream>(ssl, descriptor, std::move(peer));
+}
+
+}  // namespace tessera::transport

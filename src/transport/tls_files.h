@@ -1,0 +1,13 @@
+// Where a side of TLS has its certificates.
+#pragma once
+
+#include <string>
+
+namespace tessera::transport {
+
+// PEM files. Both sides show a certificate, and each must be signed by `authority`.
+struct TlsFiles {
+  std::string authority{}, certificate{}, key{};
+};
+
+}  // namespace tessera::transport
