@@ -1,10 +1,11 @@
 // The body of an inference request: a tensor list or an error, and what is read is answered as it was asked. And the
-// same bytes as the config.json of a model.
+// same bytes as the config.json of a model, and as a file of tenants.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
+#include "serve/access.h"
 #include "serve/infer_message.h"
 #include "serve/model_repository.h"
 
@@ -31,5 +32,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (serve::write_infer("m", "1", *request, form.outputs, values).body.empty()) std::abort();
   }
   (void)serve::parse_model_config(std::string(text), {});
+  (void)serve::Access::parse(std::string(text));
   return 0;
 }

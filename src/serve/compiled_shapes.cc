@@ -130,21 +130,23 @@ const DeclaredShape* declared_of(const std::vector<DeclaredShape>& all, const st
 
 }  // namespace
 
-CompiledModel::CompiledModel(Network of, Pipeline its, std::vector<Shape> shapes)
+CompiledModel::CompiledModel(Network of, Pipeline its)
     : network(std::move(of)),
       pipeline(std::move(its)),
       stream(pipeline.open_stream({.order = StreamOrder::kCompletion})),
-      input_shapes(std::move(shapes)) {}
+      input_shapes(shapes_of(network.inputs())) {}
 
 nanoseconds CompiledModel::predicted() const {
   return std::max(modelled, nanoseconds(measured_ns.load(std::memory_order_relaxed)));
 }
 
 void CompiledModel::note(nanoseconds run) {
-  // An eighth of the newest: a few slow runs move it, one hardly.
+  // An eighth of the newest, which counts as four times the mean at most: one during which the system did something
+  // else hardly moves it.
   const std::int64_t before = measured_ns.load(std::memory_order_relaxed);
-  const std::int64_t after = before == 0 ? run.count() : before + (run.count() - before) / 8;
-  measured_ns.store(after, std::memory_order_relaxed);
+  const std::int64_t newest = before == 0 ? run.count() : std::min(run.count(), 4 * before);
+  const std::int64_t after = before == 0 ? newest : before + (newest - before) / 8;
+  measured_ns.store(std::max<std::int64_t>(after, 1), std::memory_order_relaxed);
 }
 
 std::int64_t batch_size(std::int64_t rows, std::int64_t rows_max) {
@@ -241,9 +243,10 @@ Result<std::shared_ptr<CompiledModel>> CompiledShapes::compile(const std::vector
   TESSERA_TRY(const Model model, runtime_.load(network));
   PipelineOptions options;
   options.jobs_max = config_.queue;
-  TESSERA_TRY(Pipeline pipeline, runtime_.open_pipeline(model, std::move(options)));
-  const std::vector<Shape> own = shapes_of(network.inputs());
-  auto compiled = std::make_shared<CompiledModel>(network, std::move(pipeline), own);
+  // Inputs and outputs are the application's: the device takes and gives them as they are.
+  options.stages = {{.kind = StageKind::kExecute, .model = model}};
+  TESSERA_TRY(Pipeline pipeline, runtime_.open_pipeline(std::move(options)));
+  auto compiled = std::make_shared<CompiledModel>(network, std::move(pipeline));
   if (config_.device == DeviceKind::kSim) set_cycles(*compiled, config_);
   std::shared_ptr<CompiledModel> oldest;  // goes behind the lock
   const std::lock_guard lock(mutex_);

@@ -21,7 +21,7 @@ namespace tessera::serve {
 
 // The model for one list of shapes.
 struct CompiledModel {
-  CompiledModel(Network of, Pipeline its, std::vector<Shape> shapes);
+  CompiledModel(Network of, Pipeline its);
   const Network network;
   Pipeline pipeline;
   Stream stream;

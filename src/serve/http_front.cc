@@ -136,8 +136,8 @@ Json statistics_json(const ServedModel& model) {
 
 http::Response response_of(InferOutcome outcome) {
   if (outcome.failure) return failure_response(*outcome.failure);
-  InferAnswer answer = write_infer(outcome.model->name(), outcome.model->version(), outcome.request,
-                                   outcome.model->form().outputs, outcome.outputs);
+  InferAnswer answer = write_infer(outcome.model->name, outcome.model->version, outcome.request,
+                                   outcome.model->form.outputs, outcome.outputs);
   http::Response response{
       .type = answer.header_bytes ? "application/octet-stream" : "application/json",
       .body = std::move(answer.body)};
@@ -327,12 +327,11 @@ void HttpFront::infer(const Client& client, const Path& path, const http::Reques
     return parse_infer(request.body, *header_bytes, form, regions);
   };
   const auto back = std::make_shared<http::Reply>(std::move(reply));
-  service_.infer(
-      client, {path.model, path.version}, parse, [back](InferOutcome outcome) -> ServedModel::Send {
-        // Made here, sent when it has been counted.
-        auto response = std::make_shared<http::Response>(response_of(std::move(outcome)));
-        return [back, response] { back->send(std::move(*response)); };
-      });
+  service_.infer(client, {path.model, path.version}, parse, [back](InferOutcome outcome) -> Send {
+    // Made here, sent when it has been counted.
+    auto response = std::make_shared<http::Response>(response_of(std::move(outcome)));
+    return [back, response] { back->send(std::move(*response)); };
+  });
 }
 
 void HttpFront::change(const Client& client, const Path& path, http::Reply reply) {

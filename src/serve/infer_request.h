@@ -59,7 +59,8 @@ class RequestBuilder {
 
   // Begins an input; its number, for the calls below. `shape` is checked, open dimensions are taken from it.
   Result<std::size_t> begin_input(const std::string& name, std::string_view datatype, Shape shape);
-  // Then one of these. Elements one by one: room is made for them only where the request has at least `bytes_there`.
+  // Then one of these. make_room() is for elements one by one, of which the request has `elements_max` at most: what
+  // a shape only says gets no memory.
   Status set_bytes(std::size_t input, std::string_view bytes);
   Status set_region(std::size_t input, const std::string& region, std::uint64_t offset,
                     std::uint64_t bytes);

@@ -7,12 +7,13 @@
 #include <memory>
 #include <vector>
 
-#include "serve/served_model.h"
+#include "serve/infer_outcome.h"
 
 namespace tessera::serve {
 
-struct ServedModel::Open {
-  std::shared_ptr<ServedModel> model;  // stays until it is answered
+struct OpenRequest {
+  using Clock = std::chrono::steady_clock;
+  std::shared_ptr<const void> model;  // the served model, which stays until it is answered
   InferRequest request;
   Encode encode;
   Clock::time_point begin;                   // before it was taken apart

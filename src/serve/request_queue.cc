@@ -10,19 +10,17 @@
 #include <utility>
 #include <vector>
 
-#include "serve/open_request.h"
-
 namespace tessera::serve {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using OpenRequest = std::shared_ptr<ServedModel::Open>;  // shared with the run
+using RequestPtr = std::shared_ptr<OpenRequest>;  // shared with the run
 
 const Failure kLateFailure = {Problem::kLate, "the request's time was over before it was done"};
 
 // Requests of equal groups make a batch. Empty: it goes alone.
-std::vector<Shape> group_of(const ServedModel::Open& request, std::int64_t batch_max) {
+std::vector<Shape> group_of(const OpenRequest& request, std::int64_t batch_max) {
   std::vector<Shape> group = request.shapes;
   for (Shape& shape : group) {
     if (shape.empty() || shape[0] != request.rows || request.rows > batch_max) return {};
@@ -38,10 +36,10 @@ struct RequestQueue::State {
   const RequestQueueOptions options;
   std::mutex mutex;
   std::condition_variable changed;
-  std::list<OpenRequest> waiting;  // by priority, then arrival
+  std::list<RequestPtr> waiting;  // by priority, then arrival
   struct Sent {
     Clock::time_point deadline;
-    std::weak_ptr<ServedModel::Open> request;
+    std::weak_ptr<OpenRequest> request;
   };
   std::list<Sent> sent;  // of those with a deadline
   int runs = 0;
@@ -49,15 +47,15 @@ struct RequestQueue::State {
 
   // What is to be done next, and when to look again where there is nothing.
   struct Next {
-    std::vector<OpenRequest> batch;
-    std::vector<OpenRequest> late;
+    std::vector<RequestPtr> batch;
+    std::vector<RequestPtr> late;
     std::int64_t rows = 0;
     Clock::time_point wake = Clock::time_point::max();
   };
   Next next();
   void take_late(Next& next, Clock::time_point now);
   void take_batch(Next& next, Clock::time_point now);
-  void run(std::vector<OpenRequest> batch, std::int64_t rows);
+  void run(std::vector<RequestPtr> batch, std::int64_t rows);
   void work();
 };
 
@@ -77,7 +75,7 @@ void RequestQueue::State::take_late(Next& next, Clock::time_point now) {
       ++at;
       continue;
     }
-    if (OpenRequest request = at->request.lock()) next.late.push_back(std::move(request));
+    if (RequestPtr request = at->request.lock()) next.late.push_back(std::move(request));
     at = sent.erase(at);
   }
 }
@@ -86,7 +84,7 @@ void RequestQueue::State::take_late(Next& next, Clock::time_point now) {
 void RequestQueue::State::take_batch(Next& next, Clock::time_point now) {
   if (runs >= options.runs_max) return;
   std::vector<std::vector<Shape>> seen;
-  for (const OpenRequest& first : waiting) {
+  for (const RequestPtr& first : waiting) {
     const std::vector<Shape> group = group_of(*first, options.batch_max);
     if (group.empty()) {
       next.batch = {first};
@@ -95,11 +93,11 @@ void RequestQueue::State::take_batch(Next& next, Clock::time_point now) {
     }
     if (std::ranges::find(seen, group) != seen.end()) continue;
     seen.push_back(group);
-    std::vector<OpenRequest> batch;
+    std::vector<RequestPtr> batch;
     std::int64_t rows = 0;
     bool is_full = false;
     Clock::time_point oldest = Clock::time_point::max();
-    for (const OpenRequest& each : waiting) {
+    for (const RequestPtr& each : waiting) {
       if (group_of(*each, options.batch_max) != group) continue;
       oldest = std::min(oldest, each->arrival);
       if (rows + each->rows > options.batch_max) {
@@ -118,7 +116,7 @@ void RequestQueue::State::take_batch(Next& next, Clock::time_point now) {
     next.rows = rows;
     break;
   }
-  for (const OpenRequest& each : next.batch) waiting.remove(each);
+  for (const RequestPtr& each : next.batch) waiting.remove(each);
 }
 
 RequestQueue::State::Next RequestQueue::State::next() {
@@ -128,24 +126,24 @@ RequestQueue::State::Next RequestQueue::State::next() {
   take_batch(next, now);
   if (next.batch.empty()) return next;
   ++runs;
-  for (const OpenRequest& each : next.batch) {
+  for (const RequestPtr& each : next.batch) {
     if (each->deadline != Clock::time_point::max()) sent.push_back({each->deadline, each});
   }
   return next;
 }
 
-void RequestQueue::State::run(std::vector<OpenRequest> batch, std::int64_t rows) {
-  const std::shared_ptr<ServedModel> model = batch.front()->model;
+void RequestQueue::State::run(std::vector<RequestPtr> batch, std::int64_t rows) {
+  const std::shared_ptr<const void> model = batch.front()->model;  // lives until here
   std::vector<Shape> wanted = batch.front()->shapes;
   if (rows > 0) {
     for (Shape& shape : wanted) shape[0] = batch_size(rows, options.batch_max);
   }
   const auto compiled = shapes.compile(wanted);
-  if (compiled.ok()) return model->submit(*compiled, std::move(batch), rows);
-  for (const OpenRequest& each : batch) {
-    model->fail(*each,
-                {Problem::kInput, fmt::format("the model cannot be compiled for these shapes: {}",
-                                              compiled.error().message)});
+  if (compiled.ok()) return options.submit(*compiled, std::move(batch), rows);
+  for (const RequestPtr& each : batch) {
+    options.fail(*each,
+                 {Problem::kInput, fmt::format("the model cannot be compiled for these shapes: {}",
+                                               compiled.error().message)});
   }
   const std::lock_guard lock(mutex);
   --runs;
@@ -157,7 +155,7 @@ void RequestQueue::State::work() {
     Next now = next();
     if (!now.batch.empty() || !now.late.empty()) {
       lock.unlock();
-      for (const OpenRequest& each : now.late) each->model->fail(*each, kLateFailure);
+      for (const RequestPtr& each : now.late) options.fail(*each, kLateFailure);
       if (!now.batch.empty()) run(std::move(now.batch), now.rows);
       now = {};  // the last of a request, and of its model, may go here
       lock.lock();
@@ -201,7 +199,7 @@ RequestQueue::~RequestQueue() {
   }
 }
 
-bool RequestQueue::push(std::shared_ptr<ServedModel::Open> request) {
+bool RequestQueue::push(std::shared_ptr<OpenRequest> request) {
   {
     const std::lock_guard lock(state_->mutex);
     if (state_->waiting.size() >= state_->options.requests_max) return false;

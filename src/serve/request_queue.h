@@ -11,12 +11,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "base/result.h"
 #include "serve/compiled_shapes.h"
-#include "serve/served_model.h"
+#include "serve/open_request.h"
 
 namespace tessera::serve {
 
@@ -25,6 +27,11 @@ struct RequestQueueOptions {
   std::chrono::microseconds delay{0};  // that the first request of a batch waits for others
   std::size_t requests_max = 256;
   int runs_max = 2;  // batches on their way to and on the device
+  // By the queue's thread. `rows` of all of them; 0: it is one request, as it is. run_ended() follows.
+  std::function<void(const std::shared_ptr<CompiledModel>&,
+                     std::vector<std::shared_ptr<OpenRequest>>, std::int64_t rows)>
+      submit = {};
+  std::function<void(OpenRequest&, Failure)> fail = {};
 };
 
 class RequestQueue {
@@ -34,8 +41,8 @@ class RequestQueue {
                                                      const RequestQueueOptions& options);
   ~RequestQueue();
 
-  bool push(std::shared_ptr<ServedModel::Open> request);  // false: full
-  void run_ended();                                       // of a batch that was submitted
+  bool push(std::shared_ptr<OpenRequest> request);  // false: full
+  void run_ended();                                 // of a batch that was submitted
 
   struct State;
 

@@ -45,7 +45,7 @@ std::future<InferOutcome> ask(Service& service, Asked asked) {
         request.timeout = asked.timeout;
         return request;
       },
-      [promise](InferOutcome outcome) -> ServedModel::Send {
+      [promise](InferOutcome outcome) -> Send {
         auto kept = std::make_shared<InferOutcome>(std::move(outcome));
         kept->model = nullptr;
         return [promise, kept] { promise->set_value(std::move(*kept)); };

@@ -42,7 +42,7 @@ Tensor part_of(const Tensor& tensor, std::int64_t begin, std::int64_t rows, std:
 
 // The inputs of all requests behind each other, with zeros up to the rows that were compiled.
 std::vector<Tensor> batch_inputs(const CompiledModel& compiled,
-                                 const std::vector<std::shared_ptr<ServedModel::Open>>& requests) {
+                                 const std::vector<std::shared_ptr<OpenRequest>>& requests) {
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < compiled.network.inputs().size(); ++i) {
     const TensorDescription& input = compiled.network.inputs()[i];
@@ -64,8 +64,8 @@ std::vector<Tensor> batch_inputs(const CompiledModel& compiled,
 
 ServedModel::ServedModel(std::string name, const ModelFile& file, const ModelConfig& config,
                          std::unique_ptr<CompiledShapes> shapes, std::shared_ptr<TraceFile> trace)
-    : name_(std::move(name)),
-      version_(std::to_string(file.version)),
+    : answering_(std::make_shared<AnsweringModel>(
+          AnsweringModel{std::move(name), std::to_string(file.version), shapes->form()})),
       platform_(std::filesystem::path(file.path).extension() == ".onnx" ? "onnx_tessera"
                                                                         : "tessera"),
       config_(config),
@@ -90,6 +90,13 @@ Result<std::shared_ptr<ServedModel>> ServedModel::load(const std::string& name,
     options.delay = config.batch_delay;
     options.requests_max = config.queue;
     options.runs_max = 2 * config.instances;
+    // Each request that waits keeps the model.
+    options.submit = [raw = model.get()](const auto& of, auto requests, std::int64_t rows) {
+      raw->submit(of, std::move(requests), rows);
+    };
+    options.fail = [raw = model.get()](OpenRequest& request, Failure failure) {
+      raw->fail(request, std::move(failure));
+    };
     TESSERA_TRY(model->queue_, RequestQueue::start(compiled, options));
   }
   return model;
@@ -103,7 +110,7 @@ ModelStatistics ServedModel::statistics() const {
 }
 
 void ServedModel::infer(Result<InferRequest> request, Clock::time_point begin, Encode encode) {
-  auto open = std::make_shared<Open>();
+  auto open = std::make_shared<OpenRequest>();
   open->model = shared_from_this();
   open->encode = std::move(encode);
   open->begin = begin;
@@ -133,7 +140,7 @@ void ServedModel::infer(Result<InferRequest> request, Clock::time_point begin, E
 }
 
 // Refuses what cannot be done in time, by what is known of its run and of those before it.
-std::optional<Failure> ServedModel::admit(Open& open) {
+std::optional<Failure> ServedModel::admit(OpenRequest& open) {
   std::vector<Shape> shapes = open.shapes;
   nanoseconds own{0}, delay{0};
   if (config_.batch_max > 1) {
@@ -167,7 +174,7 @@ std::optional<Failure> ServedModel::admit(Open& open) {
 }
 
 void ServedModel::submit(const std::shared_ptr<CompiledModel>& compiled,
-                         std::vector<std::shared_ptr<Open>> requests, std::int64_t rows) {
+                         std::vector<std::shared_ptr<OpenRequest>> requests, std::int64_t rows) {
   SubmitOptions options;
   options.priority = requests.front()->request.priority;
   const Clock::time_point now = Clock::now();
@@ -178,10 +185,10 @@ void ServedModel::submit(const std::shared_ptr<CompiledModel>& compiled,
   }
   std::vector<Tensor> inputs =
       rows > 0 ? batch_inputs(*compiled, requests) : std::move(requests.front()->request.inputs);
-  options.callback = [compiled, requests](TaskOutcome outcome) {
+  options.callback = [this, compiled, requests](TaskOutcome outcome) {
     // The model goes behind this call, where nothing else has it any more.
-    const std::shared_ptr<ServedModel> model = requests.front()->model;
-    model->finish_all(requests, *compiled, std::move(outcome));
+    const std::shared_ptr<const void> model = requests.front()->model;
+    finish_all(requests, *compiled, std::move(outcome));
   };
   const auto job = compiled->stream.submit(std::move(inputs), std::move(options));
   if (job.ok()) return;
@@ -192,7 +199,7 @@ void ServedModel::submit(const std::shared_ptr<CompiledModel>& compiled,
   if (requests.front()->is_queued) queue_->run_ended();
 }
 
-void ServedModel::finish_all(const std::vector<std::shared_ptr<Open>>& requests,
+void ServedModel::finish_all(const std::vector<std::shared_ptr<OpenRequest>>& requests,
                              CompiledModel& compiled, TaskOutcome outcome) {
   if (requests.front()->is_queued) queue_->run_ended();
   if (!outcome.ok()) {
@@ -206,9 +213,18 @@ void ServedModel::finish_all(const std::vector<std::shared_ptr<Open>>& requests,
     return;
   }
   TaskResult& result = outcome.result();
-  note_run(compiled, result);
+  const TaskTimes& of = result.times;
+  RunTimes times;
+  times.input = of.transfer_in;
+  times.output = of.transfer_out;
+  times.infer = std::max(of.kernel, nanoseconds(1));
+  // For a thread, and for a kernel.
+  const nanoseconds waited = of.stages[0].busy - times.input - times.infer - times.output;
+  times.queued = of.stages[0].queued + std::max(waited, nanoseconds(0));
+  times.cycles = result.cycles;
+  note_run(compiled, times);
   if (requests.size() == 1 && requests.front()->shapes == compiled.input_shapes) {
-    return finish(*requests.front(), compiled, std::move(result.runs.front()), result);
+    return finish(*requests.front(), compiled, std::move(result.runs.front()), times);
   }
   const std::int64_t all = compiled.input_shapes[0][0];
   std::int64_t row = 0;
@@ -218,28 +234,27 @@ void ServedModel::finish_all(const std::vector<std::shared_ptr<Open>>& requests,
       outputs.push_back(part_of(output, row, each->rows, all));
     }
     row += each->rows;
-    finish(*each, compiled, std::move(outputs), result);
+    finish(*each, compiled, std::move(outputs), times);
   }
 }
 
-bool ServedModel::take(Open& open) { return !open.is_answered.exchange(true); }
+bool ServedModel::take(OpenRequest& open) { return !open.is_answered.exchange(true); }
 
-void ServedModel::note_run(CompiledModel& compiled, const TaskResult& result) {
-  // pre, execute, post: the stages that a pipeline of one model has.
-  compiled.note(result.times.stages[1].busy);
+void ServedModel::note_run(CompiledModel& compiled, const RunTimes& times) {
+  compiled.note(times.infer);
   const std::lock_guard lock(mutex_);
   ++statistics_.runs;
-  statistics_.cycles += result.cycles;
-  statistics_.busy += result.times.stages[1].busy;
+  statistics_.cycles += times.cycles;
+  statistics_.busy += times.infer;
   const std::int64_t rows = config_.batch_max > 1 ? compiled.input_shapes[0][0] : 1;
   ModelStatistics::Batch& batch = statistics_.batches[rows];
-  batch.input.add(result.times.stages[0].busy);
-  batch.infer.add(result.times.stages[1].busy);
-  batch.output.add(result.times.stages[2].busy);
+  batch.input.add(times.input);
+  batch.infer.add(times.infer);
+  batch.output.add(times.output);
 }
 
-void ServedModel::finish(Open& open, const CompiledModel& compiled, std::vector<Tensor> outputs,
-                         const TaskResult& result) {
+void ServedModel::finish(OpenRequest& open, const CompiledModel& compiled,
+                         std::vector<Tensor> outputs, const RunTimes& times) {
   if (!take(open)) return;
   for (const WantedOutput& wanted : open.request.outputs) {
     if (!wanted.region) continue;
@@ -248,15 +263,14 @@ void ServedModel::finish(Open& open, const CompiledModel& compiled, std::vector<
     if (!written.ok()) return answer_failure(open, {Problem::kInput, written.error().message});
   }
   const Clock::time_point done = Clock::now();
-  nanoseconds queued = open.submitted - open.arrival;
-  for (const TaskTimes::Stage& stage : result.times.stages) queued += stage.queued;
-  const nanoseconds input = open.arrival - open.begin + result.times.stages[0].busy;
-  const nanoseconds infer = result.times.stages[1].busy;
+  const nanoseconds queued = open.submitted - open.arrival + times.queued;
+  const nanoseconds input = open.arrival - open.begin + times.input;
+  const nanoseconds infer = times.infer;
   const std::size_t level = level_of(open.request.priority);
   const std::string id = trace_ == nullptr ? "" : open.request.id;
   const Send send =
-      open.encode({std::move(open.request), std::move(outputs), shared_from_this(), std::nullopt});
-  const nanoseconds output = result.times.stages[2].busy + (Clock::now() - done);
+      open.encode({std::move(open.request), std::move(outputs), answering_, std::nullopt});
+  const nanoseconds output = times.output + (Clock::now() - done);
   {
     const std::lock_guard lock(mutex_);
     const nanoseconds total = Clock::now() - open.begin;
@@ -275,18 +289,18 @@ void ServedModel::finish(Open& open, const CompiledModel& compiled, std::vector<
     --statistics_.pending;
   }
   if (trace_ != nullptr) {
-    trace_->add({name_, version_, id, open.begin, open.arrival - open.begin, queued,
-                 result.times.stages[0].busy, infer, output,
-                 config_.batch_max > 1 ? compiled.input_shapes[0][0] : 1, result.cycles});
+    trace_->add({name(), version(), id, open.begin, open.arrival - open.begin, queued, times.input,
+                 infer, output, config_.batch_max > 1 ? compiled.input_shapes[0][0] : 1,
+                 times.cycles});
   }
   send();
 }
 
-void ServedModel::fail(Open& open, Failure failure) {
+void ServedModel::fail(OpenRequest& open, Failure failure) {
   if (take(open)) answer_failure(open, std::move(failure));
 }
 
-void ServedModel::answer_failure(Open& open, Failure failure) {
+void ServedModel::answer_failure(OpenRequest& open, Failure failure) {
   {
     const std::lock_guard lock(mutex_);
     backlog_[level_of(open.request.priority)] -= open.predicted;
@@ -294,7 +308,7 @@ void ServedModel::answer_failure(Open& open, Failure failure) {
     ++statistics_.failures[failure.problem];
     --statistics_.pending;
   }
-  open.encode({std::move(open.request), {}, shared_from_this(), std::move(failure)})();
+  open.encode({std::move(open.request), {}, answering_, std::move(failure)})();
 }
 
 }  // namespace tessera::serve

@@ -16,7 +16,7 @@
 
 #include "base/result.h"
 #include "serve/compiled_shapes.h"
-#include "serve/infer_request.h"
+#include "serve/infer_outcome.h"
 #include "serve/model_repository.h"
 #include "serve/model_statistics.h"
 #include "tessera/runtime.h"
@@ -24,15 +24,8 @@
 namespace tessera::serve {
 
 class RequestQueue;
+struct OpenRequest;
 class TraceFile;
-
-// What became of a request: exactly one of outputs and failure.
-struct InferOutcome {
-  InferRequest request;                            // without its inputs
-  std::vector<Tensor> outputs;                     // all of the network's
-  std::shared_ptr<const class ServedModel> model;  // shared with the answer; null: there is none
-  std::optional<Failure> failure;
-};
 
 class ServedModel : public std::enable_shared_from_this<ServedModel> {
  public:
@@ -42,40 +35,42 @@ class ServedModel : public std::enable_shared_from_this<ServedModel> {
                                                    std::shared_ptr<TraceFile> trace = {});
   ~ServedModel();
 
-  const std::string& name() const { return name_; }
-  const std::string& version() const { return version_; }
+  const std::string& name() const { return answering_->name; }
+  const std::string& version() const { return answering_->version; }
   const std::string& platform() const { return platform_; }
   const ModelForm& form() const { return shapes_->form(); }
   ModelStatistics statistics() const;
 
-  // Makes the answer, and gives back what sends it. Called once, by a thread of the runtime or here.
-  using Send = std::function<void()>;
-  using Encode = std::function<Send(InferOutcome)>;
   // `request` may be an error, which is counted. The model lives until it is answered.
   void infer(Result<InferRequest> request, std::chrono::steady_clock::time_point begin,
              Encode encode);
 
-  // A request on its way. Internal, for RequestQueue.
-  struct Open;
-  void fail(Open& open, Failure failure);
+  // Internal, for RequestQueue.
+  void fail(OpenRequest& open, Failure failure);
   // Of one request, or of a batch: each has its part of the outputs. `rows` of them all, in a batch.
   void submit(const std::shared_ptr<CompiledModel>& compiled,
-              std::vector<std::shared_ptr<Open>> requests, std::int64_t rows);
+              std::vector<std::shared_ptr<OpenRequest>> requests, std::int64_t rows);
 
  private:
   using Clock = std::chrono::steady_clock;
   ServedModel(std::string name, const ModelFile& file, const ModelConfig& config,
               std::unique_ptr<CompiledShapes> shapes, std::shared_ptr<TraceFile> trace);
-  std::optional<Failure> admit(Open& open);
-  void finish(Open& open, const CompiledModel& compiled, std::vector<Tensor> outputs,
-              const TaskResult& result);
-  void finish_all(const std::vector<std::shared_ptr<Open>>& requests, CompiledModel& compiled,
-                  TaskOutcome outcome);
-  void note_run(CompiledModel& compiled, const TaskResult& result);
-  void answer_failure(Open& open, Failure failure);  // after take()
-  bool take(Open& open);                             // true once: nobody else has answered it
+  // Where the time of a run went.
+  struct RunTimes {
+    std::chrono::nanoseconds queued{0}, input{0}, infer{0}, output{0};
+    std::int64_t cycles = 0;
+  };
+  std::optional<Failure> admit(OpenRequest& open);
+  void finish(OpenRequest& open, const CompiledModel& compiled, std::vector<Tensor> outputs,
+              const RunTimes& times);
+  void finish_all(const std::vector<std::shared_ptr<OpenRequest>>& requests,
+                  CompiledModel& compiled, TaskOutcome outcome);
+  void note_run(CompiledModel& compiled, const RunTimes& times);
+  void answer_failure(OpenRequest& open, Failure failure);  // after take()
+  bool take(OpenRequest& open);  // true once: nobody else has answered it
 
-  const std::string name_, version_, platform_;
+  const std::shared_ptr<const AnsweringModel> answering_;  // shared with answers
+  const std::string platform_;
   const ModelConfig config_;
   const std::unique_ptr<CompiledShapes> shapes_;
   const std::shared_ptr<TraceFile> trace_;  // shared by all models

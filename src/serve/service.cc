@@ -147,7 +147,7 @@ std::vector<IndexEntry> Service::index(const Client& client, bool only_ready) co
 }
 
 void Service::infer(const Client& client, const ModelName& name, const Parse& parse,
-                    ServedModel::Encode encode) {
+                    Encode encode) {
   const auto begin = std::chrono::steady_clock::now();
   const auto fail = [&](Failure failure) {
     if (failure.problem == Problem::kQuota) refuse(client, name.model, failure.message);
@@ -170,7 +170,7 @@ void Service::infer(const Client& client, const ModelName& name, const Parse& pa
   }
   (*model)->infer(parse((*model)->form(), {&regions_, client.name()}), begin,
                   [open = open_, client, encode = std::move(encode)](InferOutcome outcome) {
-                    ServedModel::Send send = encode(std::move(outcome));
+                    Send send = encode(std::move(outcome));
                     return [open, client, send = std::move(send)] {
                       client.leave();
                       send();

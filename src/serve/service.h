@@ -1,5 +1,5 @@
 // The Open Inference Protocol v2 for a repository of models, without a word about how it is spoken: http_front.h and
-// grpc/grpc_front.h ask it for what their clients want.
+// grpc/grpc_server.h ask it for what their clients want.
 //
 //   front ─► Service ─┬─► ServedModel::infer ─► pipeline ─► answer from its thread
 //                     └─► loading thread: load, unload, one after the other
@@ -72,8 +72,7 @@ class Service {
   // `parse` is called here with what the model takes, `encode` where the request has its outcome; once each, or
   // `encode` alone.
   using Parse = std::function<Result<InferRequest>(const ModelForm&, const RegionsOfClient&)>;
-  void infer(const Client& client, const ModelName& name, const Parse& parse,
-             ServedModel::Encode encode);
+  void infer(const Client& client, const ModelName& name, const Parse& parse, Encode encode);
 
   // Calls `done` once, by the loading thread or here.
   using Changed = std::function<void(std::optional<Failure>)>;

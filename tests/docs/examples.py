@@ -253,9 +253,10 @@ def lines_of(page, scores):
             varying=(r".*",)),
     },
     "docs/serve.md": {
-        "clients ══► HTTP thread ─┬─► decode ─► pipeline of the model ─► encode ─► answer": PICTURE,
+        "clients ══► HTTP thread    ─┬─► decode ─► [admission] ─┬────────────────► pipeline ─► encode ─► answer": PICTURE,
         "models/": PICTURE,
-        "$ tessera serve --model-repository models --http-port 8000 &":
+        '{"tenants": [': PICTURE,
+        "$ tessera serve --model-repository models --http-port 8000 --grpc-port 8001 &":
             NotRun("serves until it is ended; serve_test asks one"),
     },
     "docs/schedule.md": {

@@ -144,7 +144,7 @@ class InferStream
           if (parsed.ok()) set_deadline(*parsed, deadline_);
           return parsed;
         },
-        [this, id = request_.id()](InferOutcome outcome) -> ServedModel::Send {
+        [this, id = request_.id()](InferOutcome outcome) -> Send {
           auto response = std::make_shared<api::ModelStreamInferResponse>();
           if (outcome.failure) {
             response->set_error_message(outcome.failure->message);
@@ -288,7 +288,7 @@ class GrpcServer::Calls : public api::GRPCInferenceService::CallbackService {
           return parsed;
         },
         // The response lives until Finish().
-        [reactor, response](InferOutcome outcome) -> ServedModel::Send {
+        [reactor, response](InferOutcome outcome) -> Send {
           if (outcome.failure) {
             return [reactor, status = status_of(*outcome.failure)] { reactor->Finish(status); };
           }

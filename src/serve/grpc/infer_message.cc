@@ -201,13 +201,13 @@ Result<InferRequest> parse_infer(const ModelInferRequest& message, const ModelFo
 }
 
 void write_infer(const InferOutcome& outcome, inference::ModelInferResponse& message) {
-  message.set_model_name(outcome.model->name());
-  message.set_model_version(outcome.model->version());
+  message.set_model_name(outcome.model->name);
+  message.set_model_version(outcome.model->version);
   message.set_id(outcome.request.id);
   for (const WantedOutput& wanted : outcome.request.outputs) {
     const Tensor& tensor = outcome.outputs[wanted.index];
     auto& output = *message.add_outputs();
-    output.set_name(outcome.model->form().outputs[wanted.index].name);
+    output.set_name(outcome.model->form.outputs[wanted.index].name);
     output.set_datatype(std::string(datatype_of(tensor.format)));
     output.mutable_shape()->Add(tensor.dims.begin(), tensor.dims.end());
     if (!wanted.region) {

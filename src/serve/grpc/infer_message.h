@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/result.h"
+#include "serve/infer_outcome.h"
 #include "serve/infer_request.h"
-#include "serve/served_model.h"
 
 namespace inference {
 class ModelInferRequest;
