@@ -61,7 +61,10 @@ class Server:
 
 
 def run(command):
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{command[0]} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
 
 
 def microseconds(text):
@@ -78,13 +81,13 @@ def wrk(folder, url, body, seconds, connections, headers=()):
     if "Non-2xx" in text:
         raise RuntimeError(text)
     return {"per_second": float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1]),
-            "p50_us": microseconds(re.search(r"50%\s+(\S+)", text)[1]),
+            "p50_us": microseconds(re.search(r"\n +50%\s+(\S+)", text)[1]),
             "requests": int(re.search(r"(\d+) requests in", text)[1])}
 
 
 def hey(url, seconds):
     text = run(["hey", "-z", f"{seconds}s", "-c", str(CONNECTIONS), "-m", "POST", "-d", SMALL, url])
-    if re.search(r"\[[^2]\d\d\]", text):
+    if set(re.findall(r"\[(\d+)\]\s+\d+ responses", text)) != {"200"}:
         raise RuntimeError(text)
     return float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1])
 
@@ -155,9 +158,12 @@ def figures(server, folder, seconds, rows, missing):
     else:
         missing.append("hey")
     if shutil.which("h2load"):
-        cpu = server.cpu_seconds()
+        cpu, before = server.cpu_seconds(), statistics(server, "zero")
         per_second = h2load(folder, server.grpc, seconds)
-        cpu = server.cpu_seconds() - cpu
+        cpu, after = server.cpu_seconds() - cpu, statistics(server, "zero")
+        # gRPC says in a trailer whether it went well, which h2load does not read.
+        if after["success"]["count"] - before["success"]["count"] < per_second * seconds * 0.9:
+            sys.exit("h2load: not every call was answered with outputs")
         rows.append(("gRPC, 4 connections of 16 calls (h2load)", per_second, "1/s", ">=", 8000))
         rows.append(("  processor time of the server a request", cpu / (per_second * seconds) * 1e6, "us", "", None))
     else:
