@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -252,9 +251,10 @@ Result<std::shared_ptr<CompiledModel>> CompiledShapes::compile(const std::vector
   const std::lock_guard lock(mutex_);
   compiled_.push_front(compiled);
   // Those of batches besides.
-  const int batches =
-      config_.batch_max > 1 ? std::bit_width(static_cast<std::uint64_t>(config_.batch_max)) + 1 : 0;
-  if (compiled_.size() > static_cast<std::size_t>(config_.shapes_max + batches)) {
+  auto kept = static_cast<std::size_t>(config_.shapes_max);
+  for (std::int64_t rows = 1; config_.batch_max > 1 && rows < 2 * config_.batch_max; rows *= 2)
+    ++kept;
+  if (compiled_.size() > kept) {
     // The default's own stays.
     auto last = std::prev(compiled_.end());
     if (*last == first_) --last;
