@@ -3,6 +3,7 @@
 #
 #   kernels and vector operations    Google Benchmark programs, FILTER chooses among them
 #   the three OCR models             every device side by side
+#   the service                      under load of wrk, hey, h2load and a client of npm
 #   host against ONNX Runtime        both in one run; needs node and npm
 #   text and speech                  pictures and recordings to lines and segments, likewise
 #
@@ -36,6 +37,9 @@ bench_model() {  # name, file, shape
 bench_model detection ch_PP-OCRv4_det_infer.onnx 1x3x640x640
 bench_model recognition ch_PP-OCRv4_rec_infer.onnx 1x3x48x320
 bench_model direction ch_ppocr_mobile_v2.0_cls_infer.onnx 1x3x48x192
+
+printf '\nthe service under load\n'
+/usr/bin/python3 -B "$root/bench/serve/serve_bench.py" "$tessera"
 
 printf '\nhost against ONNX Runtime\n'
 if command -v node >/dev/null && command -v npm >/dev/null; then

@@ -7,6 +7,7 @@
 #   scripts/install_packages.sh derive           what runs derived Python programs
 #   scripts/install_packages.sh browser          what tests the web page and the figures for Prometheus
 #   scripts/install_packages.sh package          what makes packages
+#   scripts/install_packages.sh load             what loads the service for its figures
 #   scripts/install_packages.sh shells           what tests the manual pages and completion
 #   scripts/install_packages.sh cluster          etcd, which tests of the store start; UCX; what bench compares it with
 set -euo pipefail
@@ -15,9 +16,9 @@ build_packages=(
   ca-certificates curl
   cmake ninja-build g++ ccache pkg-config git
   libfmt-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev
-  libprotobuf-dev protobuf-compiler libonnx-dev libonnx-testdata
+  libprotobuf-dev protobuf-compiler libgrpc++-dev protobuf-compiler-grpc libonnx-dev libonnx-testdata
   libflatbuffers-dev flatbuffers-compiler libhwy-dev libpng-dev libjpeg-dev
-  libssl-dev libgrpc++-dev protobuf-compiler-grpc libboost-dev libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev python3
+  libssl-dev libboost-dev libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev python3
   pybind11-dev python3-dev python3-numpy python3-pip python3-setuptools python3-venv python3-wheel
   fonts-dejavu-core fonts-liberation fonts-wqy-zenhei python3-pil
 )
@@ -27,6 +28,7 @@ derive_packages=(python3-numpy python3-torch)
 browser_packages=(chromium python3-prometheus-client)
 package_packages=(binutils dpkg-dev file)
 cluster_packages=(etcd-server etcd-client libucx-dev libzmq3-dev libnng-dev)
+load_packages=(hey nghttp2-client wrk)
 shells_packages=(fish groff-base man-db mandoc zsh)
 
 wanted=()
@@ -42,10 +44,11 @@ for group in "$@"; do
     derive) wanted+=("${derive_packages[@]}") ;;
     browser) wanted+=("${browser_packages[@]}") ;;
     package) wanted+=("${package_packages[@]}") ;;
+    load) wanted+=("${load_packages[@]}") ;;
     shells) wanted+=("${shells_packages[@]}") ;;
     cluster) wanted+=("${cluster_packages[@]}") ;;
     *)
-      echo "unknown group '$group': allowed build, check, fuzz, derive, browser, package, shells, cluster" >&2
+      echo "unknown group '$group': allowed build, check, fuzz, derive, browser, package, load, shells, cluster" >&2
       exit 2
       ;;
   esac

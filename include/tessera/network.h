@@ -78,6 +78,18 @@ struct LoadOptions {
 // Internal; see src/network/network.h.
 struct NetworkState;
 
+// The shapes that a model declares for an input or output.
+struct DeclaredShape {
+  std::string name;
+  Shape dims;  // -1: open, which Network::load makes a number of
+};
+
+// Of a file, before anything is compiled.
+struct DeclaredShapes {
+  std::vector<DeclaredShape> inputs;
+  std::vector<DeclaredShape> outputs;  // without those of which the model says nothing
+};
+
 // Immutable; a handle that may be copied and used by several threads.
 class Network {
  public:
@@ -90,6 +102,9 @@ class Network {
   static Result<Network> load_bytes(std::span<const std::byte> bytes,
                                     const LoadOptions& options = {},
                                     const std::string& name = "memory");
+
+  // What an ONNX model declares, in its order. Of any other file, where all is compiled already: nothing.
+  static Result<DeclaredShapes> declared_shapes(const std::string& path);
 
   // In the order in which runs take and give them.
   const std::vector<TensorDescription>& inputs() const;

@@ -4,7 +4,11 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
+
+// What fails here ends the connection, as the comments say, and nothing else follows from it.
+// NOLINTBEGIN(bugprone-empty-catch,bugprone-unused-return-value)
 
 namespace tessera::http {
 namespace {
@@ -30,7 +34,9 @@ Connection::Connection(Shared& shared, Tcp::socket socket, std::uint64_t id)
       socket_(std::move(socket)),
       pause_(socket_.get_executor()),
       id_(id),
-      parser_(shared.limits) {}
+      parser_(shared.limits) {
+  if (shared.tls != nullptr) tls_ = std::make_unique<Tls>(socket_, *shared.tls);
+}
 
 Connection::~Connection() = default;
 
@@ -53,8 +59,29 @@ void Connection::enter(State state, milliseconds time) {
 void Connection::start() {
   guarded([this] {
     enter(State::kIdle, shared_.limits.request_time);
-    read();
+    tls_ == nullptr ? read() : shake_hands();
   });
+}
+
+void Connection::shake_hands() {
+  tls_->async_handshake(Tls::server, [self = shared_from_this()](SystemError error) {
+    self->guarded([&] {
+      if (self->state_ != State::kIdle) return;
+      error ? self->close() : self->read();
+    });
+  });
+}
+
+template <typename Buffers, typename Handler>
+void Connection::read_some(const Buffers& buffers, Handler handler) {
+  if (tls_ == nullptr) return socket_.async_read_some(buffers, std::move(handler));
+  tls_->async_read_some(buffers, std::move(handler));
+}
+
+template <typename Buffers, typename Handler>
+void Connection::write_some(const Buffers& buffers, Handler handler) {
+  if (tls_ == nullptr) return socket_.async_write_some(buffers, std::move(handler));
+  tls_->async_write_some(buffers, std::move(handler));
 }
 
 void Connection::close() noexcept {
@@ -106,10 +133,12 @@ void Connection::check_deadline(Clock::time_point now) noexcept {
 
 void Connection::read() {
   is_reading_ = true;
-  socket_.async_read_some(asio::buffer(input_),
-                          [self = shared_from_this()](SystemError error, std::size_t bytes) {
-                            self->guarded([&] { self->on_read(error, bytes); });
-                          });
+  const std::span<char> room = state_ == State::kReading ? parser_.body_room() : std::span<char>();
+  is_in_place_ = !room.empty();
+  read_some(is_in_place_ ? asio::buffer(room.data(), room.size()) : asio::buffer(input_),
+            [self = shared_from_this()](SystemError error, std::size_t bytes) {
+              self->guarded([&] { self->on_read(error, bytes); });
+            });
 }
 
 void Connection::on_read(SystemError error, std::size_t bytes) {
@@ -121,11 +150,14 @@ void Connection::on_read(SystemError error, std::size_t bytes) {
   if (state_ == State::kWriting) return;  // too late for this request
   if (error) return close();
   if (state_ == State::kIdle) enter(State::kReading, shared_.limits.request_time);
-  parse({input_.data(), bytes});
+  if (!is_in_place_) return parse({input_.data(), bytes});
+  go_on(parser_.body_filled(bytes));
 }
 
-void Connection::parse(std::string_view bytes) {
-  switch (parser_.feed(bytes)) {
+void Connection::parse(std::string_view bytes) { go_on(parser_.feed(bytes)); }
+
+void Connection::go_on(ParseState state) {
+  switch (state) {
     case ParseState::kComplete:
       return handle();
     case ParseState::kRefused:
@@ -142,13 +174,13 @@ void Connection::tell_to_continue() {
   static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   was_told_to_continue_ = true;
   // So little finds room at once, or the client has not taken the answers before.
-  socket_.async_write_some(asio::buffer(kContinue),
-                           [self = shared_from_this()](SystemError error, std::size_t bytes) {
-                             self->guarded([&] {
-                               if (error || bytes != kContinue.size()) return self->close();
-                               if (self->state_ == State::kReading) self->read();
-                             });
-                           });
+  write_some(asio::buffer(kContinue),
+             [self = shared_from_this()](SystemError error, std::size_t bytes) {
+               self->guarded([&] {
+                 if (error || bytes != kContinue.size()) return self->close();
+                 if (self->state_ == State::kReading) self->read();
+               });
+             });
 }
 
 void Connection::handle() {
@@ -290,10 +322,9 @@ void Connection::write() {
     gone -= skipped;
   }
   if (asio::buffer_size(buffers) == 0) return on_sent();
-  socket_.async_write_some(buffers,
-                           [self = shared_from_this()](SystemError error, std::size_t bytes) {
-                             self->guarded([&] { self->on_written(error, bytes); });
-                           });
+  write_some(buffers, [self = shared_from_this()](SystemError error, std::size_t bytes) {
+    self->guarded([&] { self->on_written(error, bytes); });
+  });
 }
 
 void Connection::on_written(SystemError error, std::size_t bytes) {
@@ -329,3 +360,5 @@ void Connection::linger() {
 }
 
 }  // namespace tessera::http
+
+// NOLINTEND(bugprone-empty-catch,bugprone-unused-return-value)

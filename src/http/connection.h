@@ -9,6 +9,8 @@
 
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
@@ -33,6 +35,7 @@ struct Shared {
   const std::vector<Field> fields;
   std::function<void(Request, std::uint64_t connection, std::uint64_t request)> handle;
   std::function<void(std::uint64_t connection)> forget;
+  const std::unique_ptr<boost::asio::ssl::context> tls = {};  // null: plain
   std::size_t streams = 0;
   std::size_t response_bytes = 0;  // of responses that are not taken yet
 };
@@ -64,9 +67,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void guarded(Step step) noexcept;
   void enter(State state, std::chrono::milliseconds time);
 
+  void shake_hands();
+  // From the socket, or through TLS.
+  template <typename Buffers, typename Handler>
+  void read_some(const Buffers& buffers, Handler handler);
+  template <typename Buffers, typename Handler>
+  void write_some(const Buffers& buffers, Handler handler);
   void read();
   void on_read(SystemError error, std::size_t bytes);
   void parse(std::string_view bytes);
+  void go_on(ParseState state);
   void tell_to_continue();
   void handle();
   void respond(Response response);
@@ -82,7 +92,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void linger();
 
   Shared& shared_;
+  using Tls = boost::asio::ssl::stream<Tcp::socket&>;
   Tcp::socket socket_;
+  std::unique_ptr<Tls> tls_;  // over the socket; null: plain
   boost::asio::steady_timer pause_;
   const std::uint64_t id_;
   std::uint64_t request_ = 0;  // number of the one that is answered
@@ -94,7 +106,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   RequestParser parser_;
   std::array<char, 8192> input_;
-  bool is_reading_ = false;  // a read is under way
+  bool is_reading_ = false;   // a read is under way
+  bool is_in_place_ = false;  // it goes to the body's own place
   std::size_t lingered_ = 0;
   bool was_told_to_continue_ = false;
 

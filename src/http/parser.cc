@@ -51,6 +51,7 @@ class RequestParser::Beast : public http::basic_parser<true> {
   std::string refused_because;  // a message
   std::size_t hosts = 0;
   bool has_line = false;
+  bool has_whole_body = false;  // that was read past the parser
   bool expects_continue = false;
 
   std::size_t head_bytes() const { return head_bytes_; }
@@ -148,11 +149,39 @@ RequestParser::RequestParser(const Limits& limits)
 RequestParser::RequestParser(RequestParser&&) noexcept = default;
 RequestParser::~RequestParser() = default;
 
+bool RequestParser::is_complete() const { return beast_->is_done() || beast_->has_whole_body; }
+
 ParseState RequestParser::feed(std::string_view bytes) {
   waiting_ += bytes;
-  if (beast_->refused == 0 && !beast_->is_done() && !waiting_.empty()) step();
+  if (beast_->refused == 0 && !is_complete() && !waiting_.empty()) step();
   if (beast_->refused != 0) return ParseState::kRefused;
-  return beast_->is_done() ? ParseState::kComplete : ParseState::kMore;
+  return is_complete() ? ParseState::kComplete : ParseState::kMore;
+}
+
+// Grows with what has come, so that a client that only says a length gets no memory for it.
+std::span<char> RequestParser::body_room() {
+  constexpr std::size_t kWorthwhile = 8192, kRoom = std::size_t{256} << 10;
+  Beast& beast = *beast_;
+  if (beast.refused != 0 || is_complete() || !waiting_.empty() || !beast.is_header_done())
+    return {};
+  const auto length = beast.content_length();
+  if (!length || beast.chunked() || *length > limits_.body_bytes) return {};
+  std::string& body = beast.request.body;
+  const std::size_t there = body_bytes_ == 0 ? body.size() : body_bytes_;
+  if (there >= *length) return {};
+  const std::size_t more = std::min(static_cast<std::size_t>(*length) - there, kRoom);
+  if (body_bytes_ == 0 && more < kWorthwhile) return {};
+  body_bytes_ = there;
+  if (body.capacity() < *length) body.reserve(*length);
+  if (body.size() < there + more) body.resize(there + more);
+  return {body.data() + there, more};
+}
+
+ParseState RequestParser::body_filled(std::size_t bytes) {
+  body_bytes_ += bytes;
+  if (body_bytes_ < *beast_->content_length()) return ParseState::kMore;
+  beast_->has_whole_body = true;
+  return ParseState::kComplete;
 }
 
 void RequestParser::step() {
@@ -193,6 +222,7 @@ Request RequestParser::take() {
   Request request = std::move(beast_->request);
   request.keep_alive = beast_->keep_alive();
   beast_ = std::make_unique<Beast>(limits_);
+  body_bytes_ = 0;
   return request;
 }
 
@@ -203,11 +233,11 @@ Response RequestParser::refusal() const {
 }
 
 bool RequestParser::has_begun() const {
-  return !waiting_.empty() || beast_->got_some() || beast_->is_done();
+  return !waiting_.empty() || beast_->got_some() || is_complete();
 }
 
 bool RequestParser::wants_continue() const {
-  return beast_->expects_continue && beast_->is_header_done() && !beast_->is_done() &&
+  return beast_->expects_continue && beast_->is_header_done() && !is_complete() &&
          beast_->request.body.empty();
 }
 

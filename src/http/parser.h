@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -29,6 +30,10 @@ class RequestParser {
 
   // What came in. Once a request is complete, further bytes wait until it is taken.
   ParseState feed(std::string_view bytes);
+  // Where the rest of a body of known length is long: room for what comes next of it, which is read to there instead
+  // of being fed. Empty: it is to be fed.
+  std::span<char> body_room();
+  ParseState body_filled(std::size_t bytes);  // of that room, from its beginning
   Request take();  // after kComplete; then feed({}) reads on in what waits
   Response refusal() const;
 
@@ -40,10 +45,12 @@ class RequestParser {
   class Beast;
   void step();
   void refuse_what_never_ends();
+  bool is_complete() const;
 
   const Limits& limits_;
   std::string waiting_;  // fed and not yet parsed
   std::unique_ptr<Beast> beast_;
+  std::size_t body_bytes_ = 0;  // in place, of a body with room made for more; 0: all of it is
 };
 
 struct Answer {

@@ -44,6 +44,28 @@ Error no_server(const char* why) {
                   why)};
 }
 
+// Of certificate and key; null where there are none.
+Result<std::unique_ptr<asio::ssl::context>> tls_context(const ServerOptions& options) {
+  std::unique_ptr<asio::ssl::context> tls;
+  if (options.certificate.empty()) return tls;
+  tls = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_server);
+  SystemError error;
+  tls->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_sslv2 |
+                       asio::ssl::context::no_sslv3 | asio::ssl::context::no_tlsv1 |
+                       asio::ssl::context::no_tlsv1_1,
+                   error);
+  const auto wrong = [&](const char* what) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("the {} is none that TLS can use: {}; it is to be a PEM text", what,
+                             error.message())};
+  };
+  tls->use_certificate_chain(asio::buffer(options.certificate), error);
+  if (error) return wrong("certificate");
+  tls->use_private_key(asio::buffer(options.key), asio::ssl::context::pem, error);
+  if (error) return wrong("certificate's key");
+  return tls;
+}
+
 // Programs that this one starts must not keep the port.
 void close_on_exec(int descriptor) { fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
 
@@ -51,7 +73,8 @@ void close_on_exec(int descriptor) { fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
 
 class ServerCore : public std::enable_shared_from_this<ServerCore> {
  public:
-  explicit ServerCore(ServerOptions options)
+  // `tls` may be null.
+  ServerCore(ServerOptions options, std::unique_ptr<asio::ssl::context> tls)
       : handler_(std::move(options.handler)),
         shared_{.limits = options.limits,
                 .fields = std::move(options.fields),
@@ -59,7 +82,8 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
                     [this](Request request, std::uint64_t connection, std::uint64_t number) {
                       handle(std::move(request), connection, number);
                     },
-                .forget = [this](std::uint64_t connection) { connections_.erase(connection); }} {}
+                .forget = [this](std::uint64_t connection) { connections_.erase(connection); },
+                .tls = std::move(tls)} {}
 
   Status listen(const ServerOptions& options);
   int port() const { return acceptor_.local_endpoint().port(); }
@@ -281,6 +305,7 @@ bool ServerCore::make_room() {
 }
 
 void ServerCore::refuse(Tcp::socket& socket) {
+  if (shared_.tls != nullptr) return;  // there is no word before the handshake
   const Response response = busy_response(
       fmt::format("{} connections are open and at work, no more are served; close one",
                   shared_.limits.connections));
@@ -339,7 +364,8 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   try {
     std::unique_ptr<Server> server(new Server);
     const ServerOptions place = options;
-    server->core_ = std::make_shared<ServerCore>(std::move(options));
+    TESSERA_TRY(auto tls, tls_context(options));
+    server->core_ = std::make_shared<ServerCore>(std::move(options), std::move(tls));
     TESSERA_RETURN_IF_ERROR(server->core_->listen(place));
     server->port_ = server->core_->port();
     server->process_ = getpid();

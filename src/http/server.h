@@ -46,13 +46,15 @@ struct ServerOptions {
   int port = 0;                       // 0: any that is free
   Limits limits = {};
   std::vector<Field> fields = {};  // of every response
+  // The server's certificate, with those between, and its key, as PEM. Empty: HTTP without TLS.
+  std::string certificate = {}, key = {};
   // Called on the server's thread, so it must be quick or hand the reply on.
   std::function<void(Request, Reply)> handler{};
 };
 
 class Server {
  public:
-  // An error where the address is taken or not of this machine, and where the system has no thread
+  // An error where the certificate or key is wrong, where the address is taken or not of this machine, and where the system has no thread
   // or file descriptor for it.
   static Result<std::unique_ptr<Server>> start(ServerOptions options);
   Server(const Server&) = delete;

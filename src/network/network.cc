@@ -302,6 +302,27 @@ Result<Network> Network::load_bytes(std::span<const std::byte> bytes, const Load
   });
 }
 
+Result<DeclaredShapes> Network::declared_shapes(const std::string& path) {
+  return guarded("reading a model", [&]() -> Result<DeclaredShapes> {
+    if (network::is_program_file(path) ||
+        package::kind_of_file(path) == package::FileKind::kPackage) {
+      return DeclaredShapes{};
+    }
+    TESSERA_TRY(const model::Model model, model::import_file(path));
+    const auto declared = [](const std::vector<model::ValueInfo>& values) {
+      std::vector<DeclaredShape> shapes;
+      for (const model::ValueInfo& value : values) {
+        if (!value.has_shape || value.kind != model::ValueKind::kTensor) continue;
+        DeclaredShape shape{value.name, {}};
+        for (const model::Dimension& dim : value.dims) shape.dims.push_back(dim.value);
+        shapes.push_back(std::move(shape));
+      }
+      return shapes;
+    };
+    return DeclaredShapes{declared(model.graph.inputs), declared(model.graph.outputs)};
+  });
+}
+
 const std::vector<TensorDescription>& Network::inputs() const { return state_->inputs; }
 const std::vector<TensorDescription>& Network::outputs() const { return state_->outputs; }
 const Placement& Network::placement() const { return state_->placement; }

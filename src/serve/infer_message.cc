@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "serve/datatype.h"
-#include "tessera/runtime.h"
 
 namespace tessera::serve {
 namespace {
@@ -18,10 +17,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kDepthMax = 32;  // of a document: tensors may come as nested lists
-
-Error invalid(std::string text) { return {ErrorCode::kInvalidArgument, std::move(text)}; }
-
-std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 // Nobody has to follow brackets deeper than that.
 bool is_too_deep(std::string_view text) {
@@ -208,37 +203,37 @@ Json element_json(const Tensor& tensor, std::size_t i) {
 
 class InferReader {
  public:
-  InferReader(std::string_view binary, const std::vector<TensorDescription>& inputs,
-              const std::vector<TensorDescription>& outputs)
-      : binary_(binary), inputs_(inputs), outputs_(outputs) {}
+  InferReader(std::string_view text, std::string_view binary, const ModelForm& form,
+              const RegionsOfClient& regions)
+      : elements_max_(text.size()), binary_(binary), builder_(form, regions) {}
 
   Result<InferRequest> read(const Json& document) {
     if (const Json* const id = member(document, "id")) {
       if (!id->is_string()) return invalid("'id' is to be a text");
-      request_.id = id->get<std::string>();
+      builder_.set_id(id->get<std::string>());
     }
     TESSERA_RETURN_IF_ERROR(read_parameters(document));
     TESSERA_RETURN_IF_ERROR(read_inputs(document));
     TESSERA_RETURN_IF_ERROR(read_outputs(document));
-    return std::move(request_);
+    return builder_.finish();
   }
 
  private:
-  // The highest priority is 1, and 0 the default one, which is that of a stream.
+  struct Region {
+    std::string name;
+    std::uint64_t offset = 0, bytes = 0;
+  };
+
   Status read_parameters(const Json& document) {
     TESSERA_TRY(const Json parameters, parameters_of(document, "the request"));
     TESSERA_TRY(binary_outputs_, flag_of(parameters, "binary_data_output", false, "the request"));
     if (const Json* const priority = member(parameters, "priority")) {
       TESSERA_TRY(const std::uint64_t given, count_of(*priority, "'priority'"));
-      constexpr std::uint64_t kLevels = kPriorityHighest - kPriorityLowest + 1;
-      if (given > 0) {
-        request_.priority = kPriorityHighest - static_cast<int>(std::min(given, kLevels) - 1);
-      }
+      builder_.set_priority(given);
     }
     if (const Json* const timeout = member(parameters, "timeout")) {
       TESSERA_TRY(const std::uint64_t given, count_of(*timeout, "'timeout', microseconds,"));
-      constexpr std::uint64_t kTimeoutMax = 86'400'000'000;  // a day
-      if (given > 0) request_.timeout = std::chrono::microseconds(std::min(given, kTimeoutMax));
+      builder_.set_timeout(given);
     }
     return {};
   }
@@ -246,23 +241,9 @@ class InferReader {
   Status read_inputs(const Json& document) {
     const Json* const list = member(document, "inputs");
     if (list == nullptr || !list->is_array()) return invalid("'inputs' is to be a list");
-    request_.inputs.resize(inputs_.size());
-    std::vector<bool> is_there(inputs_.size(), false);
     for (const Json& entry : *list) {
       if (!entry.is_object()) return invalid("an entry of 'inputs' is no object");
-      TESSERA_TRY(const std::string name, text_of(entry, "name", "an input"));
-      const auto found = std::ranges::find(inputs_, name, &TensorDescription::name);
-      if (found == inputs_.end()) {
-        return invalid(
-            fmt::format("the model has no input '{}'; it takes {}", name, names_of(inputs_)));
-      }
-      const auto index = static_cast<std::size_t>(found - inputs_.begin());
-      if (is_there[index]) return invalid(fmt::format("input '{}' is there twice", name));
-      is_there[index] = true;
-      TESSERA_TRY(request_.inputs[index], read_tensor(entry, *found));
-    }
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (!is_there[i]) return invalid(fmt::format("input '{}' is not there", inputs_[i].name));
+      TESSERA_RETURN_IF_ERROR(read_input(entry));
     }
     if (!binary_.empty()) {
       return invalid(fmt::format("{} bytes behind the JSON belong to no input", binary_.size()));
@@ -270,124 +251,116 @@ class InferReader {
     return {};
   }
 
-  Result<Tensor> read_tensor(const Json& entry, const TensorDescription& input) {
-    const std::string what = fmt::format("input '{}'", input.name);
+  Status read_input(const Json& entry) {
+    TESSERA_TRY(const std::string name, text_of(entry, "name", "an input"));
+    const std::string what = fmt::format("input '{}'", name);
     TESSERA_TRY(const std::string datatype, text_of(entry, "datatype", what));
-    if (datatype != datatype_of(input.format)) {
-      return invalid(
-          fmt::format("{} is {}; the model takes {}", what, datatype, datatype_of(input.format)));
-    }
-    TESSERA_RETURN_IF_ERROR(check_shape(entry, input, what));
+    TESSERA_TRY(Shape shape, shape_of(entry, what));
+    TESSERA_TRY(const std::size_t input, builder_.begin_input(name, datatype, std::move(shape)));
     TESSERA_TRY(const Json parameters, parameters_of(entry, what));
-    Tensor tensor = Tensor::zeros(input.format, input.dims);
     const Json* const data = member(entry, "data");
+    TESSERA_TRY(const std::optional<Region> region, region_of(parameters, what));
+    if (region) {
+      if (data != nullptr) return invalid(what + " has both 'data' and 'shared_memory_region'");
+      return builder_.set_region(input, region->name, region->offset, region->bytes);
+    }
     const Json* const size = member(parameters, "binary_data_size");
     if (size != nullptr) {
       TESSERA_TRY(const std::uint64_t bytes, count_of(*size, what + ": 'binary_data_size'"));
       if (data != nullptr) return invalid(what + " has both 'data' and 'binary_data_size'");
-      if (bytes != tensor.bytes.size()) {
-        return invalid(fmt::format("{} has {} bytes of binary data; its shape has {}", what, bytes,
-                                   tensor.bytes.size()));
-      }
-      if (bytes > binary_.size()) {
-        return invalid(fmt::format("{} has {} bytes of binary data; behind the JSON are {} more",
-                                   what, bytes, binary_.size()));
-      }
-      if (bytes > 0) std::memcpy(tensor.bytes.data(), binary_.data(), bytes);
-      binary_.remove_prefix(bytes);
-      return tensor;
+      return read_binary(input, bytes, what);
     }
     if (data == nullptr || !data->is_array()) return invalid(what + ": 'data' is to be a list");
+    TESSERA_TRY(Tensor* const tensor, builder_.make_room(input, elements_max_));
     std::size_t elements = 0;
-    const Status put = put_elements(*data, tensor, elements);
+    const Status put = put_elements(*data, *tensor, elements);
     if (!put.ok()) return put.error().with_context(what);
-    const auto wanted = static_cast<std::size_t>(element_count(input.dims));
+    const auto wanted = static_cast<std::size_t>(element_count(tensor->dims));
     if (elements != wanted) {
       return invalid(fmt::format("{} has {} elements; its shape has {}", what, elements, wanted));
     }
-    return tensor;
+    return {};
   }
 
-  static Status check_shape(const Json& entry, const TensorDescription& input,
-                            const std::string& what) {
-    const Json* const shape = member(entry, "shape");
-    if (shape == nullptr || !shape->is_array()) return invalid(what + ": 'shape' is to be a list");
-    if (Json(input.dims) == *shape) return {};
-    return invalid(fmt::format("{} has the shape {}; the model takes {}", what, shape->dump(),
-                               shape_text(input.dims)));
+  Status read_binary(std::size_t input, std::uint64_t bytes, const std::string& what) {
+    if (bytes > binary_.size()) {
+      return invalid(fmt::format("{} has {} bytes of binary data; behind the JSON are {} more",
+                                 what, bytes, binary_.size()));
+    }
+    const std::string_view own = binary_.substr(0, bytes);
+    binary_.remove_prefix(bytes);
+    return builder_.set_bytes(input, own);
+  }
+
+  static Result<Shape> shape_of(const Json& entry, const std::string& what) {
+    const Json* const list = member(entry, "shape");
+    if (list == nullptr || !list->is_array()) return invalid(what + ": 'shape' is to be a list");
+    Shape shape;
+    for (const Json& dim : *list) {
+      if (!dim.is_number_integer() || dim.get<std::int64_t>() < 0) {
+        return invalid(fmt::format("{}: 'shape' has {}, no number from 0", what, dim.dump()));
+      }
+      shape.push_back(dim.get<std::int64_t>());
+    }
+    return shape;
+  }
+
+  // Of the parameters of an input or output; empty: they name none.
+  static Result<std::optional<Region>> region_of(const Json& parameters, const std::string& what) {
+    if (!parameters.contains("shared_memory_region")) return std::optional<Region>();
+    Region region;
+    TESSERA_TRY(region.name, text_of(parameters, "shared_memory_region", what));
+    const Json* const size = member(parameters, "shared_memory_byte_size");
+    if (size == nullptr) return invalid(what + " has no 'shared_memory_byte_size'");
+    TESSERA_TRY(region.bytes, count_of(*size, what + ": 'shared_memory_byte_size'"));
+    if (const Json* const offset = member(parameters, "shared_memory_offset")) {
+      TESSERA_TRY(region.offset, count_of(*offset, what + ": 'shared_memory_offset'"));
+    }
+    return std::optional<Region>(std::move(region));
   }
 
   Status read_outputs(const Json& document) {
     const Json* const list = member(document, "outputs");
-    if (list == nullptr) {
-      for (std::size_t i = 0; i < outputs_.size(); ++i) {
-        TESSERA_RETURN_IF_ERROR(want(i, binary_outputs_));
-      }
-      return {};
-    }
+    if (list == nullptr) return builder_.want_all(binary_outputs_, kMustHaveText);
     if (!list->is_array()) return invalid("'outputs' is to be a list");
     for (const Json& entry : *list) {
       if (!entry.is_object()) return invalid("an entry of 'outputs' is no object");
       TESSERA_TRY(const std::string name, text_of(entry, "name", "an output"));
-      const auto found = std::ranges::find(outputs_, name, &TensorDescription::name);
-      if (found == outputs_.end()) {
-        return invalid(
-            fmt::format("the model has no output '{}'; it gives {}", name, names_of(outputs_)));
-      }
       const std::string what = fmt::format("output '{}'", name);
       TESSERA_TRY(const Json parameters, parameters_of(entry, what));
-      if (parameters.contains("classification") || parameters.contains("shared_memory_region")) {
-        return invalid(what + ": classification and shared memory are not supported");
+      if (parameters.contains("classification")) {
+        return invalid(what + ": classification is not supported");
+      }
+      TESSERA_TRY(const std::optional<Region> region, region_of(parameters, what));
+      if (region) {
+        TESSERA_RETURN_IF_ERROR(
+            builder_.want_in_region(name, region->name, region->offset, region->bytes));
+        continue;
       }
       TESSERA_TRY(const bool binary, flag_of(parameters, "binary_data", binary_outputs_, what));
-      TESSERA_RETURN_IF_ERROR(want(static_cast<std::size_t>(found - outputs_.begin()), binary));
+      TESSERA_RETURN_IF_ERROR(builder_.want(name, binary, kMustHaveText));
     }
     return {};
   }
 
-  Status want(std::size_t index, bool binary) {
-    if (std::ranges::find(request_.outputs, index, &WantedOutput::index) !=
-        request_.outputs.end()) {
-      return invalid(fmt::format("output '{}' is wanted twice", outputs_[index].name));
-    }
-    const Format format = outputs_[index].format;
-    if (!binary && (format == Format::kF16 || format == Format::kBf16)) {
-      return invalid(
-          fmt::format("output '{}' is {}, which has no form in JSON; set its parameter "
-                      "'binary_data'",
-                      outputs_[index].name, datatype_of(format)));
-    }
-    request_.outputs.push_back({index, binary});
-    return {};
-  }
-
-  static std::string names_of(const std::vector<TensorDescription>& all) {
-    std::string names;
-    for (const TensorDescription& one : all) {
-      names += fmt::format("{}'{}'", names.empty() ? "" : ", ", one.name);
-    }
-    return names;
-  }
-
-  std::string_view binary_;  // what nobody has taken yet
-  const std::vector<TensorDescription>& inputs_;
-  const std::vector<TensorDescription>& outputs_;
+  static constexpr bool kMustHaveText = true;
+  const std::size_t elements_max_;  // that the text can have
+  std::string_view binary_;         // what nobody has taken yet
+  RequestBuilder builder_;
   bool binary_outputs_ = false;
-  InferRequest request_;
 };
 
 }  // namespace
 
 Result<InferRequest> parse_infer(std::string_view body, std::optional<std::size_t> header_bytes,
-                                 const std::vector<TensorDescription>& inputs,
-                                 const std::vector<TensorDescription>& outputs) {
+                                 const ModelForm& form, const RegionsOfClient& regions) {
   if (header_bytes && *header_bytes > body.size()) {
     return invalid(fmt::format("Inference-Header-Content-Length is {}; the body has {} bytes",
                                *header_bytes, body.size()));
   }
   const std::size_t length = header_bytes.value_or(body.size());
   TESSERA_TRY(const Json document, parse_json(body.substr(0, length)));
-  return InferReader(body.substr(length), inputs, outputs).read(document);
+  return InferReader(body.substr(0, length), body.substr(length), form, regions).read(document);
 }
 
 InferAnswer write_infer(const std::string& model, const std::string& version,
@@ -405,7 +378,11 @@ InferAnswer write_infer(const std::string& model, const std::string& version,
     Json output = {{"name", description.name},
                    {"datatype", datatype_of(tensor.format)},
                    {"shape", tensor.dims}};
-    if (wanted.binary) {
+    if (wanted.region) {
+      output["parameters"] = {{"shared_memory_region", wanted.region->name},
+                              {"shared_memory_offset", wanted.region->offset},
+                              {"shared_memory_byte_size", tensor.bytes.size()}};
+    } else if (wanted.binary) {
       output["parameters"] = {{"binary_data_size", tensor.bytes.size()}};
       binary.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
       is_binary = true;

@@ -17,10 +17,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-const std::vector<TensorDescription> kInputs = {{"x", Format::kF32, {2, 2}},
-                                                {"n", Format::kI64, {3}}};
-const std::vector<TensorDescription> kOutputs = {{"y", Format::kF32, {2}},
-                                                 {"h", Format::kF16, {2}}};
+const ModelForm kForm = {{{"x", Format::kF32, {2, 2}}, {"n", Format::kI64, {3}}},
+                         {{"y", Format::kF32, {2}}, {"h", Format::kF16, {2}}}};
 
 Json tensor(const std::string& name, const Json& shape, const std::string& datatype,
             const Json& data) {
@@ -35,7 +33,7 @@ Json request() {
 }
 std::string refusal(const Json& document, const std::string& binary = {}) {
   const std::string text = document.dump();
-  const auto parsed = parse_infer(text + binary, text.size(), kInputs, kOutputs);
+  const auto parsed = parse_infer(text + binary, text.size(), kForm);
   return parsed.ok() ? "" : parsed.error().message;
 }
 
@@ -51,7 +49,7 @@ TEST(Datatypes, AreThoseOfTheProtocolAndBack) {
 }
 
 TEST(InferRequest, TakesTensorsByNameInTheModelsOrder) {
-  const auto parsed = parse_infer(request().dump(), std::nullopt, kInputs, kOutputs);
+  const auto parsed = parse_infer(request().dump(), std::nullopt, kForm);
   ASSERT_TRUE(parsed.ok()) << parsed.error().to_string();
   EXPECT_EQ(parsed->id, "seven");
   ASSERT_EQ(parsed->inputs.size(), 2u);
@@ -72,14 +70,14 @@ TEST(InferRequest, TakesBytesFromBehindTheJson) {
   std::string bytes(sizeof(numbers), '\0');
   std::memcpy(bytes.data(), numbers, sizeof(numbers));
   const std::string text = document.dump();
-  const auto parsed = parse_infer(text + bytes, text.size(), kInputs, kOutputs);
+  const auto parsed = parse_infer(text + bytes, text.size(), kForm);
   ASSERT_TRUE(parsed.ok()) << parsed.error().to_string();
   EXPECT_THAT(parsed->inputs[1].as<std::int64_t>(), ElementsAre(1, -2, 3));
   EXPECT_THAT(refusal(document, bytes.substr(1)), HasSubstr("behind the JSON are 23 more"));
   EXPECT_THAT(refusal(document, bytes + "x"), HasSubstr("1 bytes behind the JSON belong to no"));
   document["inputs"][0]["parameters"]["binary_data_size"] = 16;
   EXPECT_THAT(refusal(document, bytes), HasSubstr("its shape has 24"));
-  const auto beyond = parse_infer("{}", 3, kInputs, kOutputs);
+  const auto beyond = parse_infer("{}", 3, kForm);
   ASSERT_FALSE(beyond.ok());
   EXPECT_THAT(beyond.error().message, HasSubstr("the body has 2 bytes"));
 }
@@ -88,15 +86,14 @@ TEST(InferRequest, TakesPriorityTimeoutAndBinaryOutputs) {
   Json document = request();
   document.erase("outputs");
   document["parameters"] = {{"priority", 1}, {"timeout", 1500}, {"binary_data_output", true}};
-  const auto parsed = parse_infer(document.dump(), std::nullopt, kInputs, kOutputs);
+  const auto parsed = parse_infer(document.dump(), std::nullopt, kForm);
   ASSERT_TRUE(parsed.ok()) << parsed.error().to_string();
   EXPECT_EQ(parsed->priority, kPriorityHighest);
   EXPECT_EQ(parsed->timeout, std::chrono::microseconds(1500));
   ASSERT_EQ(parsed->outputs.size(), 2u);
   EXPECT_TRUE(parsed->outputs[1].binary);
   document["parameters"]["priority"] = 1'000'000;
-  EXPECT_EQ(parse_infer(document.dump(), std::nullopt, kInputs, kOutputs)->priority,
-            kPriorityLowest);
+  EXPECT_EQ(parse_infer(document.dump(), std::nullopt, kForm)->priority, kPriorityLowest);
 }
 
 TEST(InferRequest, RefusesWhatIsWrongAndSaysWhat) {
@@ -122,7 +119,7 @@ TEST(InferRequest, RefusesWhatIsWrongAndSaysWhat) {
   EXPECT_THAT(changed("/id", 1), HasSubstr("'id' is to be a text"));
   EXPECT_THAT(refusal(Json::array()), HasSubstr("no JSON object"));
   const std::string deep(100, '[');
-  EXPECT_THAT(parse_infer(deep, std::nullopt, kInputs, kOutputs).error().message,
+  EXPECT_THAT(parse_infer(deep, std::nullopt, kForm).error().message,
               HasSubstr("nested more than 32 deep"));
 }
 
@@ -134,7 +131,7 @@ TEST(InferAnswer, HasTensorsInJsonOrBehindIt) {
                                  Tensor::zeros(Format::kF16, {2})};
   tensors[0].as<float>()[1] = 0.1F;
   tensors[1].as<std::uint16_t>()[0] = 0x3C00;
-  const InferAnswer answer = write_infer("m", "2", of, kOutputs, tensors);
+  const InferAnswer answer = write_infer("m", "2", of, kForm.outputs, tensors);
   ASSERT_TRUE(answer.header_bytes.has_value());
   const Json document = Json::parse(answer.body.substr(0, *answer.header_bytes));
   EXPECT_EQ(document.at("model_name"), "m");

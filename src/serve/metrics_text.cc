@@ -50,20 +50,26 @@ class Text {
     }
   }
 
-  void histogram(const char* name, const char* help) {
+  using Buckets = TimeBuckets ModelStatistics::Parts::*;
+  void histogram(const char* name, const char* help,
+                 const std::vector<std::pair<std::string, Buckets>>& parts) {
     head(name, help, "histogram");
     for (const OfModel& model : models_) {
-      std::int64_t below = 0;
-      for (std::size_t i = 0; i < TimeBuckets::kBounds.size(); ++i) {
-        below += model.statistics.times.counts[i];
-        line(fmt::format("{}_bucket", name),
-             fmt::format("{},le=\"{}\"", model.labels, TimeBuckets::kBounds[i]),
-             static_cast<double>(below));
+      for (const auto& [label, of] : parts) {
+        const TimeBuckets& times = model.statistics.times.*of;
+        const std::string labels = label.empty() ? model.labels : model.labels + "," + label;
+        std::int64_t below = 0;
+        for (std::size_t i = 0; i < TimeBuckets::kBounds.size(); ++i) {
+          below += times.counts[i];
+          line(fmt::format("{}_bucket", name),
+               fmt::format("{},le=\"{}\"", labels, TimeBuckets::kBounds[i]),
+               static_cast<double>(below));
+        }
+        const auto all = static_cast<double>(below + times.counts.back());
+        line(fmt::format("{}_bucket", name), labels + ",le=\"+Inf\"", all);
+        line(fmt::format("{}_sum", name), labels, seconds(times.sum));
+        line(fmt::format("{}_count", name), labels, all);
       }
-      const auto all = static_cast<double>(model.statistics.success.count);
-      line(fmt::format("{}_bucket", name), model.labels + ",le=\"+Inf\"", all);
-      line(fmt::format("{}_sum", name), model.labels, seconds(model.statistics.success.time));
-      line(fmt::format("{}_count", name), model.labels, all);
     }
   }
 
@@ -92,14 +98,21 @@ std::string metrics_text(const std::vector<std::shared_ptr<ServedModel>>& models
   const auto time = [](Duration ModelStatistics::* of) {
     return [of](const ModelStatistics& all) { return seconds((all.*of).time); };
   };
+  const auto failures = [](Problem problem) {
+    return [problem](const ModelStatistics& all) {
+      const auto found = all.failures.find(problem);
+      return found == all.failures.end() ? 0.0 : static_cast<double>(found->second);
+    };
+  };
   text.family(
       "tessera_serve_requests_total", "Requests that were answered with outputs.", "counter",
       {{"", [](const ModelStatistics& all) { return static_cast<double>(all.success.count); }}});
   text.family("tessera_serve_failures_total", "Requests that failed, by reason.", "counter",
-              {{"reason=\"input\"", count(&ModelStatistics::failed_input)},
-               {"reason=\"full\"", count(&ModelStatistics::failed_full)},
-               {"reason=\"late\"", count(&ModelStatistics::failed_late)},
-               {"reason=\"run\"", count(&ModelStatistics::failed_run)}});
+              {{"reason=\"input\"", failures(Problem::kInput)},
+               {"reason=\"full\"", failures(Problem::kFull)},
+               {"reason=\"late\"", failures(Problem::kLate)},
+               {"reason=\"too_slow\"", failures(Problem::kTooSlow)},
+               {"reason=\"run\"", failures(Problem::kRun)}});
   text.family("tessera_serve_seconds_total", "Time of answered requests, by part.", "counter",
               {{"part=\"queue\"", time(&ModelStatistics::queue)},
                {"part=\"input\"", time(&ModelStatistics::input)},
@@ -109,7 +122,25 @@ std::string metrics_text(const std::vector<std::shared_ptr<ServedModel>>& models
               {{"", count(&ModelStatistics::cycles)}});
   text.family("tessera_serve_pending", "Requests that have no answer yet.", "gauge",
               {{"", count(&ModelStatistics::pending)}});
-  text.histogram("tessera_serve_request_seconds", "From a request's last byte to its answer.");
+  text.family("tessera_serve_runs_total", "Runs of the device; one of a batch answers several.",
+              "counter", {{"", count(&ModelStatistics::runs)}});
+  text.family(
+      "tessera_serve_busy_seconds_total",
+      "Time in runs of all instances; its rate by tessera_serve_instances is how busy they are.",
+      "counter", {{"", [](const ModelStatistics& all) { return seconds(all.busy); }}});
+  text.family(
+      "tessera_serve_instances", "Runs that can be made side by side.", "gauge",
+      {{"", [](const ModelStatistics& all) { return static_cast<double>(all.instances); }}});
+  text.family("tessera_serve_shapes", "Lists of input shapes that are compiled.", "gauge",
+              {{"", [](const ModelStatistics& all) { return static_cast<double>(all.shapes); }}});
+  using Parts = ModelStatistics::Parts;
+  text.histogram("tessera_serve_request_seconds", "From a request's last byte to its answer.",
+                 {{"", &Parts::total}});
+  text.histogram("tessera_serve_part_seconds", "Time of answered requests, by part.",
+                 {{"part=\"queue\"", &Parts::queue},
+                  {"part=\"input\"", &Parts::input},
+                  {"part=\"infer\"", &Parts::infer},
+                  {"part=\"output\"", &Parts::output}});
   return text.take();
 }
 

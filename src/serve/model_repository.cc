@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "serve/failure.h"
 #include "tessera/file.h"
 
 namespace tessera::serve {
@@ -20,35 +21,49 @@ using Json = nlohmann::json;
 constexpr std::int64_t kConfigBytesMax = 1 << 20;
 constexpr const char* kFiles[] = {"model.onnx", "model.tpkg", "model.tprog"};
 
-Error wrong(std::string text) { return {ErrorCode::kInvalidArgument, std::move(text)}; }
-
 Result<std::int64_t> whole_number(const Json& value, const std::string& key, std::int64_t least,
                                   std::int64_t most) {
   const bool is_whole = value.is_number_integer();
   if (!is_whole || value < least || value > most) {
-    return wrong(fmt::format("'{}' is {}; allowed is a whole number from {} to {}", key,
-                             value.dump(), least, most));
+    return invalid(fmt::format("'{}' is {}; allowed is a whole number from {} to {}", key,
+                               value.dump(), least, most));
   }
   return value.get<std::int64_t>();
 }
 
 Result<std::string> text_value(const Json& value, const std::string& key) {
-  if (!value.is_string()) return wrong(fmt::format("'{}' is {}, no text", key, value.dump()));
+  if (!value.is_string()) return invalid(fmt::format("'{}' is {}, no text", key, value.dump()));
   return value.get<std::string>();
 }
 
 Result<std::map<std::string, Shape>> shapes_value(const Json& value) {
-  if (!value.is_object()) return wrong("'shapes' is no object of lists");
+  if (!value.is_object()) return invalid("'shapes' is no object of lists");
   std::map<std::string, Shape> shapes;
   constexpr std::int64_t kExtentMax = std::int64_t{1} << 32;
   for (const auto& [input, dims] : value.items()) {
-    if (!dims.is_array()) return wrong(fmt::format("'shapes': '{}' is no list", input));
+    if (!dims.is_array()) return invalid(fmt::format("'shapes': '{}' is no list", input));
     for (const Json& dim : dims) {
       TESSERA_TRY(const std::int64_t extent, whole_number(dim, "shapes." + input, 0, kExtentMax));
       shapes[input].push_back(extent);
     }
   }
   return shapes;
+}
+
+Status set_batching(const Json& value, ModelConfig& config) {
+  if (!value.is_object()) return invalid("'batching' is no object of keys");
+  constexpr std::int64_t kRowsMax = 1024, kDelayMax = 10'000'000;
+  for (const auto& [key, given] : value.items()) {
+    if (key == "max_batch") {
+      TESSERA_TRY(config.batch_max, whole_number(given, "batching." + key, 1, kRowsMax));
+    } else if (key == "delay_us") {
+      TESSERA_TRY(const std::int64_t delay, whole_number(given, "batching." + key, 0, kDelayMax));
+      config.batch_delay = std::chrono::microseconds(delay);
+    } else {
+      return invalid(fmt::format("'batching' has no key '{}'; known are delay_us, max_batch", key));
+    }
+  }
+  return {};
 }
 
 Status set_key(const std::string& key, const Json& value, ModelConfig& config) {
@@ -62,6 +77,17 @@ Status set_key(const std::string& key, const Json& value, ModelConfig& config) {
   if (key == "cores") return number(1, 4096, config.cores);
   if (key == "cards") return number(1, 64, config.cards);
   if (key == "queue") return number(1, 1 << 20, config.queue);
+  if (key == "shapes_max") return number(1, 256, config.shapes_max);
+  if (key == "batching") return set_batching(value, config);
+  if (key == "pace") {
+    constexpr double kPaceMax = 1e6;
+    if (!value.is_number() || value < 0 || value > kPaceMax) {
+      return invalid(
+          fmt::format("'pace' is {}; allowed is a number from 0 to 1000000", value.dump()));
+    }
+    config.pace = value.get<double>();
+    return {};
+  }
   if (key == "timeout_us") {
     constexpr std::int64_t kDay = 86'400'000'000;
     TESSERA_TRY(const std::int64_t given, whole_number(value, key, 0, kDay));
@@ -81,9 +107,9 @@ Status set_key(const std::string& key, const Json& value, ModelConfig& config) {
     TESSERA_TRY(config.shapes, shapes_value(value));
     return {};
   }
-  return wrong(
-      fmt::format("there is no key '{}'; known are arch, cards, cores, device, instances, "
-                  "queue, shapes, threads, timeout_us",
+  return invalid(
+      fmt::format("there is no key '{}'; known are arch, batching, cards, cores, device, "
+                  "instances, pace, queue, shapes, shapes_max, threads, timeout_us",
                   key));
 }
 
@@ -125,7 +151,7 @@ Result<ModelConfig> parse_model_config(const std::string& text, const ModelConfi
   };
   constexpr bool kThrows = false;
   const Json document = Json::parse(text, callback, kThrows);
-  if (is_too_deep || !document.is_object()) return wrong("it is no JSON object of keys");
+  if (is_too_deep || !document.is_object()) return invalid("it is no JSON object of keys");
   ModelConfig config = defaults;
   for (const auto& [key, value] : document.items()) {
     TESSERA_RETURN_IF_ERROR(set_key(key, value, config));
@@ -141,7 +167,7 @@ Result<FoundModel> find_model(const std::string& repository, const std::string& 
                               const ModelConfig& defaults) {
   if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos ||
       name.find('\0') != std::string::npos) {
-    return wrong(fmt::format("'{}' is no name of a model", name));
+    return invalid(fmt::format("'{}' is no name of a model", name));
   }
   const std::string folder = repository + "/" + name;
   FoundModel model{.name = name, .versions = {}, .config = defaults};
@@ -165,7 +191,7 @@ Result<FoundModel> find_model(const std::string& repository, const std::string& 
   }
   std::ranges::sort(model.versions, {}, &ModelFile::version);
   if (model.versions.empty()) {
-    return wrong(
+    return invalid(
         fmt::format("'{}' has no version: a folder with a number from 1 as its name, and in it "
                     "model.onnx, model.tpkg or model.tprog",
                     folder));

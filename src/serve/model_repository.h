@@ -27,6 +27,12 @@ struct ModelConfig {
   std::map<std::string, Shape> shapes = {};  // "shapes": {"x": [1, 3, 224, 224]}: open dimensions
   std::size_t queue = 256;                   // "queue": requests at once; more are refused
   std::chrono::microseconds timeout{0};      // "timeout_us": of requests that name none; 0: none
+  double pace = 0;                           // "pace": of sim, as DeviceOptions has it
+  int shapes_max = 8;  // "shapes_max": lists of shapes that are compiled at once, 1 to 256
+  // "batching": {"max_batch": 16, "delay_us": 500}: requests that are put together, by the first dimension of all
+  // inputs. 1: none are.
+  std::int64_t batch_max = 1;
+  std::chrono::microseconds batch_delay{0};
 };
 
 // `text` is foreign. The error names the key, what was found and what is allowed.

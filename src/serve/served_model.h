@@ -1,98 +1,83 @@
 // One version of a model that takes requests: its network on a device of its own, and what became of the requests.
+//
+//   infer ─► admission ─┬─────────────────────────────► pipeline of the shapes ─► encode, send
+//                       └─► queue: shapes that are not compiled yet, requests that make a batch ─┘
 #pragma once
 
 #include <array>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
-#include "serve/infer_message.h"
+#include "serve/compiled_shapes.h"
+#include "serve/infer_outcome.h"
 #include "serve/model_repository.h"
-#include "tessera/network.h"
+#include "serve/model_statistics.h"
 #include "tessera/runtime.h"
 
 namespace tessera::serve {
 
-// Number of requests and time of all of them.
-struct Duration {
-  std::int64_t count = 0;
-  std::chrono::nanoseconds time{0};
-
-  void add(std::chrono::nanoseconds one) {
-    ++count;
-    time += one;
-  }
-};
-
-// How many requests took how long, in buckets that add up over servers: Prometheus' histogram.
-struct TimeBuckets {
-  static constexpr std::array<double, 14> kBounds = {  // seconds
-      0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5};
-  std::array<std::int64_t, kBounds.size() + 1> counts{};  // the last: longer than all
-
-  void add(std::chrono::nanoseconds time);
-};
-
-// Since it was loaded.
-struct ModelStatistics {
-  Duration success, failure;  // from the request's bytes to the answer's
-  std::int64_t failed_late = 0, failed_input = 0, failed_full = 0, failed_run = 0;
-  Duration queue, input, infer, output;  // of those that succeeded
-  TimeBuckets times;                     // likewise
-  std::int64_t pending = 0;
-  std::int64_t cycles = 0;             // simulated; 0 on host
-  std::int64_t last_inference_ms = 0;  // since 1970; 0: none
-};
+class RequestQueue;
+struct OpenRequest;
+class TraceFile;
 
 class ServedModel : public std::enable_shared_from_this<ServedModel> {
  public:
-  // Compiles, and opens the device. Takes as long as that.
+  // Compiles, and opens the device. Takes as long as that. `trace` may be null.
   static Result<std::shared_ptr<ServedModel>> load(const std::string& name, const ModelFile& file,
-                                                   const ModelConfig& config);
+                                                   const ModelConfig& config,
+                                                   std::shared_ptr<TraceFile> trace = {});
+  ~ServedModel();
 
-  const std::string& name() const { return name_; }
-  const std::string& version() const { return version_; }
+  const std::string& name() const { return answering_->name; }
+  const std::string& version() const { return answering_->version; }
   const std::string& platform() const { return platform_; }
-  const Network& network() const { return network_; }
+  const ModelForm& form() const { return shapes_->form(); }
   ModelStatistics statistics() const;
 
-  enum class Refusal { kInput, kFull, kLate, kRun };
-  struct Failure {
-    Refusal refusal = Refusal::kRun;
-    std::string message;
-  };
-  // Exactly one of the two.
-  struct Answer {
-    InferAnswer answer;
-    std::optional<Failure> failure;
-  };
-  // Calls `done` once: by a thread of the runtime, or here where the request is refused. The model lives until
-  // then.
-  void infer(std::string_view body, std::optional<std::size_t> header_bytes,
-             std::function<void(Answer)> done);
+  // `request` may be an error, which is counted. The model lives until it is answered.
+  void infer(Result<InferRequest> request, std::chrono::steady_clock::time_point begin,
+             Encode encode);
+
+  // Internal, for RequestQueue.
+  void fail(OpenRequest& open, Failure failure);
+  // Of one request, or of a batch: each has its part of the outputs. `rows` of them all, in a batch.
+  void submit(const std::shared_ptr<CompiledModel>& compiled,
+              std::vector<std::shared_ptr<OpenRequest>> requests, std::int64_t rows);
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Open;
-  ServedModel(std::string name, const ModelFile& file, Network network, Runtime runtime,
-              Pipeline pipeline, const ModelConfig& config);
-  void finish(Open& open, TaskOutcome outcome);
-  void fail(Open& open, Failure failure);
-  void note(const TaskResult& result, Clock::duration total);
+  ServedModel(std::string name, const ModelFile& file, const ModelConfig& config,
+              std::unique_ptr<CompiledShapes> shapes, std::shared_ptr<TraceFile> trace);
+  // Where the time of a run went.
+  struct RunTimes {
+    std::chrono::nanoseconds queued{0}, input{0}, infer{0}, output{0};
+    std::int64_t cycles = 0;
+  };
+  std::optional<Failure> admit(OpenRequest& open);
+  void finish(OpenRequest& open, const CompiledModel& compiled, std::vector<Tensor> outputs,
+              const RunTimes& times);
+  void finish_all(const std::vector<std::shared_ptr<OpenRequest>>& requests,
+                  CompiledModel& compiled, TaskOutcome outcome);
+  void note_run(CompiledModel& compiled, const RunTimes& times);
+  void answer_failure(OpenRequest& open, Failure failure);  // after take()
+  bool take(OpenRequest& open);  // true once: nobody else has answered it
 
-  const std::string name_, version_, platform_;
-  const std::chrono::microseconds timeout_;
-  const Network network_;
-  Runtime runtime_;
-  Pipeline pipeline_;
-  Stream stream_;
-  mutable std::mutex mutex_;  // of statistics_
+  const std::shared_ptr<const AnsweringModel> answering_;  // shared with answers
+  const std::string platform_;
+  const ModelConfig config_;
+  const std::unique_ptr<CompiledShapes> shapes_;
+  const std::shared_ptr<TraceFile> trace_;  // shared by all models
+  mutable std::mutex mutex_;                // of statistics_ and backlog_
   ModelStatistics statistics_;
+  std::array<std::chrono::nanoseconds, kPriorityHighest - kPriorityLowest + 1> backlog_{};
+  std::unique_ptr<RequestQueue> queue_;  // null: every request goes to the pipeline at once
 };
 
 }  // namespace tessera::serve

@@ -2,162 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
-#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
-#include "serve/datatype.h"
 #include "serve/metrics_text.h"
-#include "tessera/session.h"
 
 namespace tessera::serve {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::size_t kChangesMax = 64;  // loads and unloads that wait
 
-http::Response json_response(const Json& document, int status = 200) {
-  return {.status = status,
-          .type = "application/json",
-          .body = document.dump(-1, ' ', false, Json::error_handler_t::replace)};
-}
-
-http::Response empty_response(int status = 200) { return {.status = status}; }
-
-std::vector<std::string> parts_of(std::string_view path) {
-  std::vector<std::string> parts;
-  while (!path.empty()) {
-    path.remove_prefix(1);  // the slash
-    const std::size_t end = std::min(path.find('/'), path.size());
-    parts.emplace_back(path.substr(0, end));
-    path.remove_prefix(end);
-  }
-  return parts;
-}
-
-Json tensors_json(const std::vector<TensorDescription>& tensors) {
-  Json all = Json::array();
-  for (const TensorDescription& tensor : tensors) {
-    all.push_back(
-        {{"name", tensor.name}, {"datatype", datatype_of(tensor.format)}, {"shape", tensor.dims}});
-  }
-  return all;
-}
-
-Json duration_json(const Duration& duration) {
-  return {{"count", duration.count}, {"ns", duration.time.count()}};
-}
-
-int status_of(ServedModel::Refusal refusal) {
-  switch (refusal) {
-    case ServedModel::Refusal::kInput:
-      return 400;
-    case ServedModel::Refusal::kFull:
-    case ServedModel::Refusal::kLate:
-      return 503;
-    case ServedModel::Refusal::kRun:
-      break;
-  }
-  return 500;
-}
-
-http::Response response_of(ServedModel::Answer answer) {
-  if (answer.failure) {
-    const auto& [refusal, message] = *answer.failure;
-    if (refusal == ServedModel::Refusal::kFull) return http::busy_response(message);
-    return http::error_response(status_of(refusal), message);
-  }
-  http::Response response{
-      .type = answer.answer.header_bytes ? "application/octet-stream" : "application/json",
-      .body = std::move(answer.answer.body)};
-  if (answer.answer.header_bytes) {
-    response.fields.push_back(
-        {"Inference-Header-Content-Length", std::to_string(*answer.answer.header_bytes)});
-  }
-  return response;
-}
-
-// Of "Inference-Header-Content-Length".
-Result<std::optional<std::size_t>> header_bytes_of(const http::Request& request) {
-  const auto field = request.field("Inference-Header-Content-Length");
-  if (!field) return std::optional<std::size_t>();
-  std::size_t bytes = 0;
-  const std::string text(*field);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
-  if (error != std::errc{} || end != text.data() + text.size()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "Inference-Header-Content-Length is no number of bytes"};
-  }
-  return std::optional<std::size_t>(bytes);
-}
+const Failure kShutsDown = {Problem::kShuttingDown, "the server is shutting down"};
 
 }  // namespace
-
-// What a request asks for.
-struct Service::Path {
-  enum class What {
-    kNothing,
-    kLive,
-    kReady,
-    kMetrics,
-    kServer,
-    kModel,
-    kModelReady,
-    kModelStatistics,
-    kInfer,
-    kIndex,
-    kLoad,
-    kUnload,
-  };
-  What what = What::kNothing;
-  bool is_post = false;  // the method that it wants
-  std::string model = {}, version = {};
-
-  static Path of(const std::string& path) {
-    const std::vector<std::string> parts = parts_of(path);
-    const auto is = [&](std::initializer_list<std::string_view> wanted) {
-      return std::ranges::equal(parts, wanted);
-    };
-    if (is({"healthz"}) || is({"v2", "health", "live"})) return {What::kLive};
-    if (is({"v2", "health", "ready"})) return {What::kReady};
-    if (is({"metrics"})) return {What::kMetrics};
-    if (is({"v2"})) return {What::kServer};
-    if (is({"v2", "models", "stats"})) return {What::kModelStatistics};
-    if (is({"v2", "repository", "index"})) return {What::kIndex, true};
-    if (parts.size() < 3 || parts[0] != "v2") return {};
-    if (parts[1] == "repository" && parts.size() == 5 && parts[2] == "models") {
-      if (parts[4] == "load") return {What::kLoad, true, parts[3]};
-      if (parts[4] == "unload") return {What::kUnload, true, parts[3]};
-    }
-    return parts[1] == "models" ? of_model(parts) : Path{};
-  }
-
- private:
-  static Path of_model(const std::vector<std::string>& parts) {
-    Path path{What::kModel, false, parts[2]};
-    std::size_t next = 3;
-    if (next + 1 < parts.size() && parts[next] == "versions") {
-      path.version = parts[next + 1];
-      next += 2;
-    }
-    if (next == parts.size()) return path;
-    if (next + 1 != parts.size()) return {};
-    if (parts[next] == "ready") {
-      path.what = What::kModelReady;
-    } else if (parts[next] == "stats") {
-      path.what = What::kModelStatistics;
-    } else if (parts[next] == "infer") {
-      path.what = What::kInfer;
-      path.is_post = true;
-    } else {
-      return {};
-    }
-    return path;
-  }
-};
 
 Result<std::unique_ptr<Service>> Service::open(ServiceOptions options) {
   TESSERA_TRY(const std::vector<std::string> names, model_names(options.repository));
@@ -207,207 +64,146 @@ void Service::log(const std::string& line) const {
   if (options_.log) options_.log(line);
 }
 
-// ---- requests
+// ---- what is asked
 
-void Service::handle(http::Request request, http::Reply reply) {
-  const Path path = Path::of(request.path);
-  if (path.what == Path::What::kNothing) {
-    return reply.send(
-        http::error_response(404, fmt::format("there is nothing at {}", request.path)));
-  }
-  const bool is_get = request.method == "GET" || request.method == "HEAD";
-  if (path.is_post ? request.method != "POST" : !is_get) {
-    http::Response refused = http::error_response(
-        405, fmt::format("{} takes {}", request.path, path.is_post ? "POST" : "GET"));
-    refused.fields.push_back({"Allow", path.is_post ? "POST" : "GET, HEAD"});
-    return reply.send(std::move(refused));
-  }
-  switch (path.what) {
-    case Path::What::kInfer:
-      return infer(path, request, std::move(reply));
-    case Path::What::kLoad:
-    case Path::What::kUnload:
-      return change(path, std::move(reply));
-    default:
-      return reply.send(answer(request, path));
-  }
+Result<Client> Service::client_of(std::string_view authorization, const std::string& what) const {
+  if (options_.access == nullptr) return Client{};
+  return options_.access->client_of(authorization, what);
 }
 
-http::Response Service::answer(const http::Request& request, const Path& path) {
-  switch (path.what) {
-    case Path::What::kLive:
-      return empty_response();
-    case Path::What::kReady: {
-      const std::lock_guard lock(mutex_);
-      if (stopping_) return http::error_response(503, "the server is shutting down");
-      if (first_loads_ > 0) return http::error_response(503, "models are still being loaded");
-      return empty_response();
-    }
-    case Path::What::kMetrics:
-      return metrics();
-    case Path::What::kServer:
-      return server_metadata();
-    case Path::What::kModel:
-      return model_metadata(path);
-    case Path::What::kModelReady:
-      return model_ready(path);
-    case Path::What::kModelStatistics:
-      return model_statistics(path);
-    case Path::What::kIndex:
-      return repository_index(request);
-    default:
-      break;
-  }
-  return http::error_response(500, "nobody answers that");
+void Service::refuse(const Client& client, const std::string& what, const std::string& why) const {
+  if (options_.access != nullptr) options_.access->note(client.name(), what, why);
 }
 
-void Service::infer(const Path& path, const http::Request& request, http::Reply reply) {
-  const auto model = served(path);
-  if (!model.ok()) return reply.send(http::error_response(404, model.error().message));
-  const auto header_bytes = header_bytes_of(request);
-  if (!header_bytes.ok())
-    return reply.send(http::error_response(400, header_bytes.error().message));
-  {
-    std::unique_lock lock(mutex_);
-    if (stopping_) {
-      lock.unlock();
-      return reply.send(http::error_response(503, "the server is shutting down"));
-    }
-    ++*open_;
-  }
-  const auto back = std::make_shared<http::Reply>(std::move(reply));
-  (*model)->infer(request.body, *header_bytes, [open = open_, back](ServedModel::Answer answer) {
-    back->send(response_of(std::move(answer)));
-    --*open;
-  });
-}
-
-void Service::change(const Path& path, http::Reply reply) {
-  const auto back = std::make_shared<http::Reply>(std::move(reply));
-  std::unique_lock lock(mutex_);
-  if (stopping_ || waiting_.size() >= kChangesMax) {
-    const bool is_full = !stopping_;
-    lock.unlock();
-    return back->send(is_full ? http::busy_response("more loads wait than have been made so far")
-                              : http::error_response(503, "the server is shutting down"));
-  }
-  ++*open_;
-  waiting_.push_back({.model = path.model,
-                      .load = path.what == Path::What::kLoad,
-                      .done = [open = open_, back](http::Response response) {
-                        back->send(std::move(response));
-                        --*open;
-                      }});
-  changed_.notify_all();
-}
-
-Result<std::shared_ptr<ServedModel>> Service::served(const Path& path) const {
+std::optional<Failure> Service::why_not_ready() const {
   const std::lock_guard lock(mutex_);
-  const auto found = models_.find(path.model);
-  if (found == models_.end()) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("there is no model '{}'", path.model)};
+  if (stopping_) return kShutsDown;
+  if (first_loads_ > 0) return Failure{Problem::kShuttingDown, "models are still being loaded"};
+  return {};
+}
+
+std::vector<std::string> Service::extensions() {
+  return {"model_repository", "statistics", "schedule_policy", "system_shared_memory"};
+}
+
+Result<std::shared_ptr<ServedModel>> Service::served(const Client& client,
+                                                     const ModelName& name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = models_.find(name.model);
+  // Another tenant's is not there either.
+  if (found == models_.end() || !client.may_use(name.model)) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("there is no model '{}'", name.model)};
   }
   const auto& versions = found->second.versions;
   if (versions.empty()) {
     return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("model '{}' is {}", path.model,
+                 fmt::format("model '{}' is {}", name.model,
                              found->second.state == "LOADING" ? "being loaded" : "not loaded")};
   }
-  if (path.version.empty()) return versions.rbegin()->second;
+  if (name.version.empty()) return versions.rbegin()->second;
   for (const auto& [number, model] : versions) {
-    if (model->version() == path.version) return model;
+    if (model->version() == name.version) return model;
   }
   return Error{ErrorCode::kInvalidArgument,
-               fmt::format("model '{}' has no version '{}'", path.model, path.version)};
+               fmt::format("model '{}' has no version '{}'", name.model, name.version)};
 }
 
-std::vector<std::shared_ptr<ServedModel>> Service::all_served() const {
+std::vector<std::string> Service::versions_of(const std::string& model) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> versions;
+  const auto found = models_.find(model);
+  if (found == models_.end()) return versions;
+  for (const auto& [number, each] : found->second.versions) versions.push_back(each->version());
+  return versions;
+}
+
+std::vector<std::shared_ptr<ServedModel>> Service::all_served(const Client& client) const {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<ServedModel>> all;
   for (const auto& [name, entry] : models_) {
+    if (!client.may_use(name)) continue;
     for (const auto& [number, model] : entry.versions) all.push_back(model);
   }
   return all;
 }
 
-http::Response Service::server_metadata() const {
-  return json_response(
-      {{"name", "tessera"},
-       {"version", version()},
-       {"extensions",
-        {"binary_tensor_data", "model_repository", "statistics", "schedule_policy"}}});
-}
-
-http::Response Service::model_metadata(const Path& path) {
-  const auto model = served(path);
-  if (!model.ok()) return http::error_response(404, model.error().message);
-  Json versions = Json::array();
-  for (const auto& each : all_served()) {
-    if (each->name() == path.model) versions.push_back(each->version());
-  }
-  return json_response({{"name", (*model)->name()},
-                        {"versions", versions},
-                        {"platform", (*model)->platform()},
-                        {"inputs", tensors_json((*model)->network().inputs())},
-                        {"outputs", tensors_json((*model)->network().outputs())}});
-}
-
-http::Response Service::model_ready(const Path& path) {
-  const auto model = served(path);
-  if (!model.ok()) return http::error_response(503, model.error().message);
-  return empty_response();
-}
-
-http::Response Service::model_statistics(const Path& path) {
-  Json all = Json::array();
-  for (const auto& model : all_served()) {
-    if (!path.model.empty() && model->name() != path.model) continue;
-    if (!path.version.empty() && model->version() != path.version) continue;
-    const ModelStatistics of = model->statistics();
-    all.push_back({{"name", model->name()},
-                   {"version", model->version()},
-                   {"last_inference", of.last_inference_ms},
-                   {"inference_count", of.success.count},
-                   {"execution_count", of.success.count},
-                   {"inference_stats",
-                    {{"success", duration_json(of.success)},
-                     {"fail", duration_json(of.failure)},
-                     {"queue", duration_json(of.queue)},
-                     {"compute_input", duration_json(of.input)},
-                     {"compute_infer", duration_json(of.infer)},
-                     {"compute_output", duration_json(of.output)}}}});
-  }
-  const auto named = served(path);
-  if (!path.model.empty() && !named.ok()) return http::error_response(404, named.error().message);
-  return json_response({{"model_stats", std::move(all)}});
-}
-
-http::Response Service::repository_index(const http::Request& request) {
-  const Json wanted = Json::parse(request.body.empty() ? "{}" : request.body, nullptr, false);
-  const bool only_ready = wanted.is_object() && wanted.value("ready", Json(false)) == true;
-  Json index = Json::array();
+std::vector<IndexEntry> Service::index(const Client& client, bool only_ready) const {
   const std::lock_guard lock(mutex_);
+  std::vector<IndexEntry> index;
   for (const auto& [name, entry] : models_) {
+    if (!client.may_use(name)) continue;
     for (const auto& [number, model] : entry.versions) {
-      index.push_back(
-          {{"name", name}, {"version", model->version()}, {"state", "READY"}, {"reason", ""}});
+      index.push_back({name, model->version(), "READY", ""});
     }
     if (only_ready) continue;
     for (const auto& [number, reason] : entry.reasons) {
-      index.push_back({{"name", name},
-                       {"version", number == 0 ? "" : std::to_string(number)},
-                       {"state", "UNAVAILABLE"},
-                       {"reason", reason}});
+      index.push_back({name, number == 0 ? "" : std::to_string(number), "UNAVAILABLE", reason});
     }
     if (entry.versions.empty() && entry.reasons.empty()) {
-      index.push_back({{"name", name}, {"version", ""}, {"state", entry.state}, {"reason", ""}});
+      index.push_back({name, "", entry.state, ""});
     }
   }
-  return json_response(index);
+  return index;
 }
 
-http::Response Service::metrics() {
-  return {.type = "text/plain; version=0.0.4", .body = metrics_text(all_served())};
+void Service::infer(const Client& client, const ModelName& name, const Parse& parse,
+                    Encode encode) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto fail = [&](Failure failure) {
+    if (failure.problem == Problem::kQuota) refuse(client, name.model, failure.message);
+    encode({{}, {}, nullptr, std::move(failure)})();
+  };
+  const auto model = served(client, name);
+  if (!model.ok()) {
+    if (!client.may_use(name.model)) refuse(client, name.model, "not its model");
+    return fail({Problem::kNotFound, model.error().message});
+  }
+  if (auto refused = client.enter()) return fail(std::move(*refused));
+  {
+    std::unique_lock lock(mutex_);
+    if (stopping_) {
+      lock.unlock();
+      client.leave();
+      return fail(kShutsDown);
+    }
+    ++*open_;
+  }
+  (*model)->infer(parse((*model)->form(), {&regions_, client.name()}), begin,
+                  [open = open_, client, encode = std::move(encode)](InferOutcome outcome) {
+                    Send send = encode(std::move(outcome));
+                    return [open, client, send = std::move(send)] {
+                      client.leave();
+                      send();
+                      --*open;
+                    };
+                  });
+}
+
+void Service::change(const Client& client, const std::string& model, bool load, Changed done) {
+  if (!client.is_operator()) {
+    refuse(client, fmt::format("{} {}", load ? "load" : "unload", model), "no operator");
+    return done(Failure{Problem::kForbidden, "only an operator loads and unloads models"});
+  }
+  std::unique_lock lock(mutex_);
+  if (stopping_ || waiting_.size() >= kChangesMax) {
+    const bool is_full = !stopping_;
+    lock.unlock();
+    return done(is_full ? Failure{Problem::kFull, "more loads wait than have been made so far"}
+                        : kShutsDown);
+  }
+  ++*open_;
+  waiting_.push_back(
+      {.model = model,
+       .load = load,
+       .done = [open = open_, done = std::move(done)](std::optional<Failure> failure) {
+         done(std::move(failure));
+         --*open;
+       }});
+  changed_.notify_all();
+}
+
+std::string Service::metrics(const Client& client) const {
+  return metrics_text(all_served(client));
 }
 
 // ---- loading
@@ -420,11 +216,11 @@ void Service::work() {
     Work next = std::move(waiting_.front());
     waiting_.pop_front();
     lock.unlock();
-    http::Response response = next.load ? load(next.model) : unload(next.model);
+    std::optional<Failure> failure = next.load ? load(next.model) : unload(next.model);
     lock.lock();
     if (!next.done && first_loads_ > 0) --first_loads_;
     lock.unlock();
-    if (next.done) next.done(std::move(response));
+    if (next.done) next.done(std::move(failure));
     lock.lock();
   }
 }
@@ -435,20 +231,20 @@ void Service::set_state(const std::string& name, const std::string& state) {
 }
 
 // The versions that were there serve until the new ones do.
-http::Response Service::load(const std::string& name) {
+std::optional<Failure> Service::load(const std::string& name) {
   const auto found = find_model(options_.repository, name, options_.defaults);
   std::map<std::int64_t, std::string> reasons;
   std::map<std::int64_t, std::shared_ptr<ServedModel>> versions;
   if (!found.ok()) {
     const std::lock_guard lock(mutex_);
     if (!models_.contains(name)) {
-      return http::error_response(400, fmt::format("model '{}': {}", name, found.error().message));
+      return Failure{Problem::kInput, fmt::format("model '{}': {}", name, found.error().message)};
     }
     reasons[0] = found.error().message;
   } else {
     set_state(name, "LOADING");
     for (const ModelFile& file : found->versions) {
-      auto model = ServedModel::load(name, file, found->config);
+      auto model = ServedModel::load(name, file, found->config, options_.trace);
       if (model.ok()) {
         versions[file.version] = std::move(*model);
       } else {
@@ -471,27 +267,27 @@ http::Response Service::load(const std::string& name) {
   }
   if (!text.empty()) {
     log(fmt::format("{}: {}", name, text));
-    return http::error_response(400, fmt::format("model '{}': {}", name, text));
+    return Failure{Problem::kInput, fmt::format("model '{}': {}", name, text)};
   }
   log(fmt::format("{}: ready, {} version{}", name, count, count == 1 ? "" : "s"));
-  return empty_response();
+  return std::nullopt;
 }
 
 // Requests that are on their way keep the model until they are answered.
-http::Response Service::unload(const std::string& name) {
+std::optional<Failure> Service::unload(const std::string& name) {
   std::map<std::int64_t, std::shared_ptr<ServedModel>> versions;
   {
     const std::lock_guard lock(mutex_);
     const auto found = models_.find(name);
     if (found == models_.end()) {
-      return http::error_response(404, fmt::format("there is no model '{}'", name));
+      return Failure{Problem::kNotFound, fmt::format("there is no model '{}'", name)};
     }
     versions.swap(found->second.versions);
     found->second.reasons = {{0, "unloaded"}};
     found->second.state = "UNAVAILABLE";
   }
   log(fmt::format("{}: unloaded", name));
-  return empty_response();
+  return std::nullopt;
 }
 
 }  // namespace tessera::serve

@@ -1,14 +1,8 @@
-// The Open Inference Protocol v2 over HTTP, for a repository of models.
+// The Open Inference Protocol v2 for a repository of models, without a word about how it is spoken: http_front.h and
+// grpc/grpc_server.h ask it for what their clients want.
 //
-//   GET  /v2/health/live, /v2/health/ready, /healthz
-//   GET  /v2                                                server metadata
-//   GET  /v2/models/M[/versions/V][/ready|/stats]           model metadata, readiness, statistics
-//   POST /v2/models/M[/versions/V]/infer
-//   POST /v2/repository/index, /v2/repository/models/M/load, /v2/repository/models/M/unload
-//   GET  /metrics                                           Prometheus text
-//
-//   http thread ─► Service::handle ─┬─► ServedModel::infer ─► pipeline ─► answer from its thread
-//                                   └─► loading thread: load, unload, one after the other
+//   front ─► Service ─┬─► ServedModel::infer ─► pipeline ─► answer from its thread
+//                     └─► loading thread: load, unload, one after the other
 //
 // For several threads at once.
 #pragma once
@@ -20,31 +14,72 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "http/message.h"
-#include "http/server.h"
+#include "base/result.h"
+#include "serve/access.h"
+#include "serve/failure.h"
 #include "serve/model_repository.h"
 #include "serve/served_model.h"
+#include "serve/shared_regions.h"
 
 namespace tessera::serve {
+
+class TraceFile;
 
 struct ServiceOptions {
   std::string repository;     // a folder
   ModelConfig defaults = {};  // of models whose config.json says nothing else
   // Called by the loading thread: what was loaded, unloaded, or failed and why. A line without its end.
   std::function<void(const std::string&)> log = {};
+  // Who may do what; null: everybody everything.
+  std::shared_ptr<Access> access = {};
+  std::shared_ptr<TraceFile> trace = {};  // of requests; null: none
+};
+
+// A model, and one of its versions; empty: the newest.
+struct ModelName {
+  std::string model, version;
+};
+
+// A row of the repository's index.
+struct IndexEntry {
+  std::string name, version, state, reason;
 };
 
 class Service {
  public:
   // Reads the repository and begins to load all models. The error is that of the folder.
   static Result<std::unique_ptr<Service>> open(ServiceOptions options);
-  ~Service();  // after the server that calls handle(); waits for a load that is under way
+  ~Service();  // after the servers that ask it; waits for a load that is under way
 
-  void handle(http::Request request, http::Reply reply);
+  // The client that has this token ("Bearer ..." as sent; empty: it has none). The error is an audit line, too.
+  Result<Client> client_of(std::string_view authorization, const std::string& what) const;
+
+  std::optional<Failure> why_not_ready() const;
+  static std::vector<std::string> extensions();
+  // The version that is named, or the newest. The error is for the client: there is no such model, or none of its own.
+  Result<std::shared_ptr<ServedModel>> served(const Client& client, const ModelName& name) const;
+  std::vector<std::string> versions_of(const std::string& model) const;
+  // Of those that the client may use, in order.
+  std::vector<std::shared_ptr<ServedModel>> all_served(const Client& client) const;
+  std::vector<IndexEntry> index(const Client& client, bool only_ready) const;
+
+  // `parse` is called here with what the model takes, `encode` where the request has its outcome; once each, or
+  // `encode` alone.
+  using Parse = std::function<Result<InferRequest>(const ModelForm&, const RegionsOfClient&)>;
+  void infer(const Client& client, const ModelName& name, const Parse& parse, Encode encode);
+
+  // Calls `done` once, by the loading thread or here.
+  using Changed = std::function<void(std::optional<Failure>)>;
+  void change(const Client& client, const std::string& model, bool load, Changed done);
+
+  SharedRegions& regions() { return regions_; }
+
   // From now on requests for inference, loading and unloading are refused, and it is not ready.
   void begin_shutdown();
   // Whether every request that was accepted has its answer.
@@ -55,6 +90,7 @@ class Service {
     int ready = 0, failed = 0;
   };
   Loaded loaded() const;
+  std::string metrics(const Client& client) const;
 
  private:
   // A model of the repository, and each version that it serves.
@@ -66,31 +102,19 @@ class Service {
   struct Work {
     std::string model;
     bool load = true;
-    std::function<void(http::Response)> done;  // may be empty
+    Changed done;  // may be empty
   };
-  struct Path;
 
   explicit Service(ServiceOptions options) : options_(std::move(options)) {}
-  http::Response answer(const http::Request& request, const Path& path);
-  void infer(const Path& path, const http::Request& request, http::Reply reply);
-  void change(const Path& path, http::Reply reply);
-  http::Response server_metadata() const;
-  http::Response model_metadata(const Path& path);
-  http::Response model_ready(const Path& path);
-  http::Response model_statistics(const Path& path);
-  http::Response repository_index(const http::Request& request);
-  http::Response metrics();
-  // The version that the path names, or the newest. The error is for the client.
-  Result<std::shared_ptr<ServedModel>> served(const Path& path) const;
-  std::vector<std::shared_ptr<ServedModel>> all_served() const;
-
   void work();
-  http::Response load(const std::string& name);
-  http::Response unload(const std::string& name);
+  std::optional<Failure> load(const std::string& name);
+  std::optional<Failure> unload(const std::string& name);
   void set_state(const std::string& name, const std::string& state);
   void log(const std::string& line) const;
+  void refuse(const Client& client, const std::string& what, const std::string& why) const;
 
   const ServiceOptions options_;
+  SharedRegions regions_;
   mutable std::mutex mutex_;  // of what follows, up to the thread
   std::condition_variable changed_;
   std::map<std::string, Entry> models_;

@@ -12,6 +12,7 @@
 #include "http/client.h"
 #include "http/server.h"
 #include "model/testing/model_builder.h"
+#include "serve/http_front.h"
 #include "tessera/session.h"
 
 namespace tessera::serve {
@@ -47,8 +48,9 @@ class ServiceTest : public testing::Test {
     write("on_sim/config.json", R"({"device": "sim"})");
     write("broken/1/model.onnx", "no model");
     service_ = Service::open({.repository = folder_}).value();
+    front_ = std::make_unique<HttpFront>(*service_);
     server_ = http::Server::start({.handler = [this](http::Request request, http::Reply reply) {
-                service_->handle(std::move(request), std::move(reply));
+                front_->handle(std::move(request), std::move(reply));
               }}).value();
     while (!service_->loaded().done) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -84,6 +86,7 @@ class ServiceTest : public testing::Test {
 
   std::string folder_;
   std::unique_ptr<Service> service_;
+  std::unique_ptr<HttpFront> front_;
   std::unique_ptr<http::Server> server_;
 };
 

@@ -4,7 +4,9 @@
 #include <signal.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "command.h"
@@ -35,6 +37,7 @@ class Serve {
       if (event.at("event") == "start") {
         const std::string url = event.at("url");
         port_ = std::stoi(url.substr(url.rfind(':') + 1));
+        start_ = event;
       }
       ready_ = ready_ || event.value("text", "") == "relu: ready, 1 version";
     }
@@ -61,12 +64,28 @@ class Serve {
     return last;
   }
   bool is_ready() const { return ready_; }
+  int port() const { return port_; }
+  const json& start() const { return start_; }  // the event
 
  private:
   FILE* pipe_ = nullptr;
   int process_ = 0, port_ = 0;
   bool ready_ = false;
+  json start_;
 };
+
+// What a command writes.
+std::string output_of(const std::string& command) {
+  FILE* const pipe = popen(command.c_str(), "r");
+  std::string text;
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) text += static_cast<char>(c);
+  pclose(pipe);
+  return text;
+}
+
+bool has_program(const char* name) {
+  return std::system((std::string("command -v ") + name + " > /dev/null").c_str()) == 0;
+}
 
 TEST(ServeCommand, AnswersUntilASignalAndEndsWell) {
   Serve serve("--device sim");
@@ -83,6 +102,63 @@ TEST(ServeCommand, AnswersUntilASignalAndEndsWell) {
   EXPECT_EQ(serve.end(), json({{"event", "end"}, {"all_answered", true}}));
 }
 
+TEST(ServeCommand, ListensForGrpcAndFiguresAndWritesATrace) {
+  Serve serve("--grpc-port 0 --metrics-port 0 --trace-file requests.json");
+  ASSERT_TRUE(serve.is_ready());
+  EXPECT_THAT(serve.start().at("grpc").get<std::string>(), HasSubstr("127.0.0.1:"));
+  const std::string metrics = serve.start().at("metrics");
+  const int port = std::stoi(metrics.substr(std::string("http://127.0.0.1:").size()));
+  http::Client client({.port = port});
+  EXPECT_THAT(client.ask({.target = "/metrics"}).value().body, HasSubstr("tessera_serve_pending"));
+  EXPECT_EQ(client.ask({.target = "/v2/models/relu"}).value().status, 404);
+  const json request = {{"id", "traced"},
+                        {"inputs",
+                         {{{"name", "x"},
+                           {"shape", {2, 8}},
+                           {"datatype", "FP32"},
+                           {"data", std::vector<int>(16, 1)}}}}};
+  EXPECT_EQ(serve.ask("/v2/models/relu/infer", "POST", request.dump()).status, 200);
+  EXPECT_EQ(serve.end(), json({{"event", "end"}, {"all_answered", true}}));
+  std::ifstream file("requests.json");
+  const json trace = json::parse(file);
+  ASSERT_EQ(trace.at("traceEvents").size(), 10u);  // five parts, begin and end
+  EXPECT_EQ(trace.at("traceEvents")[0].at("args").at("id"), "traced");
+  EXPECT_EQ(trace.at("traceEvents")[6].at("name"), "compute");
+}
+
+TEST(ServeCommand, SpeaksTlsAndAsksForTokens) {
+  if (!has_program("openssl") || !has_program("curl")) GTEST_SKIP() << "no openssl or curl here";
+  prepare();
+  ASSERT_EQ(std::system("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
+                        "-days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost "
+                        "-keyout key.pem -out certificate.pem 2> /dev/null"),
+            0);
+  std::ofstream("tenants.json")
+      << R"({"tenants": [{"name": "one", "token": "0123456789abcdef", "models": ["relu"]}]})";
+  std::filesystem::permissions("tenants.json", std::filesystem::perms::owner_read);
+  Serve serve(
+      "--tls-certificate certificate.pem --tls-key key.pem --token-file tenants.json "
+      "2> audit.txt");
+  ASSERT_TRUE(serve.is_ready());
+  const std::string curl =
+      "curl -s --cacert certificate.pem -w ' %{http_code}' https://localhost:" +
+      std::to_string(serve.port());
+  const std::string token = " -H 'Authorization: Bearer 0123456789abcdef'";
+  EXPECT_EQ(output_of(curl + "/v2/health/live"), " 200");
+  EXPECT_THAT(output_of(curl + "/v2/models/relu"), HasSubstr(" 401"));
+  EXPECT_THAT(output_of(curl + "/v2/models/relu" + token), HasSubstr(" 200"));
+  // A body of many reads.
+  EXPECT_THAT(output_of("head -c 3000000 /dev/zero | " + curl + "/v2/models/relu/infer" + token +
+                        " --data-binary @-"),
+              HasSubstr("the request is no JSON"));
+  EXPECT_EQ(output_of("curl -s http://localhost:" + std::to_string(serve.port()) + "/v2"), "");
+  EXPECT_EQ(serve.end(), json({{"event", "end"}, {"all_answered", true}}));
+  std::ifstream audit("audit.txt");
+  std::string line;
+  std::getline(audit, line);
+  EXPECT_EQ(json::parse(line).at("refused"), "/v2/models/relu");
+}
+
 TEST(ServeCommand, SaysWhatIsWrong) {
   prepare();
   const CommandResult nowhere = tessera({"serve", "--model-repository", "nowhere"});
@@ -97,6 +173,13 @@ TEST(ServeCommand, SaysWhatIsWrong) {
       tessera({"serve", "--model-repository", "served", "--device", "gpu"});
   EXPECT_EQ(device.status, 1);
   EXPECT_THAT(device.err, HasSubstr("gpu"));
+  const CommandResult half = tessera({"serve", "--model-repository", "served", "--tls-certificate",
+                                      "relu.onnx", "--http-port", "0"});
+  EXPECT_THAT(half.err, HasSubstr("--tls-certificate and --tls-key belong together"));
+  const CommandResult none = tessera({"serve", "--model-repository", "served", "--tls-certificate",
+                                      "relu.onnx", "--tls-key", "relu.onnx", "--http-port", "0"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.err, HasSubstr("the certificate is none that TLS can use"));
   EXPECT_NE(tessera({"serve"}).status, 0);
 }
 

@@ -78,6 +78,8 @@ BLOCKS = {
         "$ tessera doctor": Shell(),
         "make demo   # installs what is missing, builds, fetches the models, reads the text in a picture":
             NotRun("installs and builds; the demo itself is the next block"),
+        "$ scripts/serve_demo.sh build/release --http-port 8000 &":
+            NotRun("serves until it is ended; ocr_served_line runs it"),
         "make package": NotRun("tests/packages makes the packages, installs them and uses them"),
         "16 lines of text": Shell(command="scripts/demo.sh build/release", needs=("ocr", "ocr_models")),
         "scripts/demo.sh build/release photo.jpg --device host":
@@ -253,9 +255,10 @@ def lines_of(page, scores):
             varying=(r".*",)),
     },
     "docs/serve.md": {
-        "clients ══► HTTP thread ─┬─► decode ─► pipeline of the model ─► encode ─► answer": PICTURE,
+        "clients ══► HTTP thread    ─┬─► decode ─► [admission] ─┬────────────────► pipeline ─► encode ─► answer": PICTURE,
         "models/": PICTURE,
-        "$ tessera serve --model-repository models --http-port 8000 &":
+        '{"tenants": [': PICTURE,
+        "$ tessera serve --model-repository models --http-port 8000 --grpc-port 8001 &":
             NotRun("serves until it is ended; serve_test asks one"),
     },
     "docs/schedule.md": {

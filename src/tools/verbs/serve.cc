@@ -1,4 +1,4 @@
-// tessera serve: the Open Inference Protocol over HTTP for a folder of models.
+// tessera serve: the Open Inference Protocol over HTTP and gRPC for a folder of models.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -6,11 +6,17 @@
 #include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "http/server.h"
+#include "serve/access.h"
+#include "serve/grpc/grpc_server.h"
+#include "serve/http_front.h"
 #include "serve/service.h"
+#include "serve/trace_file.h"
+#include "tessera/file.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/standard_streams.h"
 #include "tools/verb.h"
@@ -22,6 +28,8 @@ struct ServeArguments {
   std::string repository;
   std::string address = "127.0.0.1";
   int port = 8000;
+  std::optional<int> grpc_port, metrics_port;
+  std::string certificate, key, token_file, trace_file;
   bool without_tls = false;
   std::string device = "host", arch = "tessera128";
   int instances = 1, threads = 0;
@@ -56,6 +64,24 @@ http::Limits limits_of(const ServeArguments& arguments) {
   return limits;
 }
 
+// As PEM; empty: without TLS.
+struct Secrets {
+  std::string certificate, key;
+};
+
+Result<Secrets> read_secrets(const ServeArguments& arguments) {
+  Secrets secrets;
+  if (arguments.certificate.empty() && arguments.key.empty()) return secrets;
+  if (arguments.certificate.empty() || arguments.key.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "--tls-certificate and --tls-key belong together; give both"};
+  }
+  const InputOptions limits{.bytes_max = 1 << 20};
+  TESSERA_TRY(secrets.certificate, read_text_file(arguments.certificate, limits));
+  TESSERA_TRY(secrets.key, read_text_file(arguments.key, limits));
+  return secrets;
+}
+
 // Until it is time or an interrupt.
 void wait_for_end(const ServeArguments& arguments) {
   const auto begin = std::chrono::steady_clock::now();
@@ -66,8 +92,14 @@ void wait_for_end(const ServeArguments& arguments) {
   }
 }
 
+// What listens, besides the service itself.
+struct Listeners {
+  std::unique_ptr<http::Server> http, metrics;
+  std::unique_ptr<serve::GrpcServer> grpc;
+};
+
 // What was accepted is answered.
-Status end_service(const ServeArguments& arguments, serve::Service& service, http::Server& server) {
+Status end_service(const ServeArguments& arguments, serve::Service& service, Listeners& listeners) {
   service.begin_shutdown();
   const auto last =
       std::chrono::steady_clock::now() + std::chrono::duration<double>(arguments.shutdown_seconds);
@@ -75,23 +107,86 @@ Status end_service(const ServeArguments& arguments, serve::Service& service, htt
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   constexpr std::chrono::seconds kForAnswers{5};
-  const bool all_answered = service.is_idle() && server.finish(kForAnswers);
+  bool all_answered = service.is_idle() && listeners.http->finish(kForAnswers);
+  if (listeners.grpc != nullptr) all_answered = listeners.grpc->finish(kForAnswers) && all_answered;
   tell(arguments, {{"event", "end"}, {"all_answered", all_answered}},
        all_answered ? "ended; every request that was accepted is answered"
                     : "ended; some requests were not answered in time");
   return check_standard_output();
 }
 
-Status serve_models(const ServeArguments& arguments) {
-  if (!is_loopback(arguments.address) && !arguments.without_tls) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("--http-address {} is not of this machine alone, and there is no TLS: "
-                             "anybody who reaches it "
-                             "may use and change what is served; give --without-tls too if that is "
-                             "meant, or listen at "
-                             "127.0.0.1 behind a proxy that has it",
-                             arguments.address)};
+// Nothing but figures and health, so that no client's port need be open to what collects them.
+void answer_metrics(serve::HttpFront& front, http::Request request, http::Reply reply) {
+  const bool is_there = request.path == "/metrics" || request.path == "/healthz";
+  if (is_there) return front.handle(std::move(request), std::move(reply));
+  reply.send(http::error_response(404, "here are /metrics and /healthz"));
+}
+
+std::string host_of(const std::string& address) {
+  return address.find(':') != std::string::npos ? "[" + address + "]" : address;
+}
+
+Result<Listeners> listen(const ServeArguments& arguments, const Secrets& secrets,
+                         serve::Service& service, serve::HttpFront& front) {
+  Listeners listeners;
+  http::ServerOptions options{.address = arguments.address,
+                              .port = arguments.port,
+                              .limits = limits_of(arguments),
+                              .handler = [&front](http::Request request, http::Reply reply) {
+                                front.handle(std::move(request), std::move(reply));
+                              }};
+  options.certificate = secrets.certificate;
+  options.key = secrets.key;
+  TESSERA_TRY(listeners.http, http::Server::start(options));
+  if (arguments.metrics_port) {
+    options.port = *arguments.metrics_port;
+    options.handler = [&front](http::Request request, http::Reply reply) {
+      answer_metrics(front, std::move(request), std::move(reply));
+    };
+    TESSERA_TRY(listeners.metrics, http::Server::start(options));
   }
+  if (arguments.grpc_port) {
+    serve::GrpcOptions grpc;
+    grpc.address = arguments.address;
+    grpc.port = *arguments.grpc_port;
+    grpc.request_bytes = static_cast<std::size_t>(arguments.request_bytes);
+    grpc.certificate = secrets.certificate;
+    grpc.key = secrets.key;
+    TESSERA_TRY(listeners.grpc, serve::GrpcServer::start(service, grpc));
+  }
+  return listeners;
+}
+
+void tell_start(const ServeArguments& arguments, const Listeners& listeners) {
+  const std::string host = host_of(arguments.address);
+  const char* const scheme = arguments.certificate.empty() ? "http" : "https";
+  nlohmann::json event = {{"event", "start"},
+                          {"url", fmt::format("{}://{}:{}", scheme, host, listeners.http->port())}};
+  std::string text = event["url"];
+  if (listeners.grpc != nullptr) {
+    event["grpc"] = fmt::format("{}:{}", host, listeners.grpc->port());
+    text += "   gRPC at " + event["grpc"].get<std::string>();
+  }
+  if (listeners.metrics != nullptr) {
+    event["metrics"] = fmt::format("{}://{}:{}/metrics", scheme, host, listeners.metrics->port());
+    text += "   " + event["metrics"].get<std::string>();
+  }
+  tell(arguments, event, text + "   (ends with Ctrl-C)");
+}
+
+Status check_address(const ServeArguments& arguments) {
+  if (is_loopback(arguments.address) || arguments.without_tls || !arguments.certificate.empty()) {
+    return {};
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("--http-address {} is not of this machine alone, and there is no TLS: "
+                           "anybody who reaches it may use and change what is served; give "
+                           "--tls-certificate and --tls-key, --without-tls too if that is meant, "
+                           "or listen at 127.0.0.1 behind a proxy that has it",
+                           arguments.address)};
+}
+
+Result<serve::ServiceOptions> service_options(const ServeArguments& arguments) {
   serve::ServiceOptions options;
   options.repository = arguments.repository;
   TESSERA_TRY(options.defaults.device, device_kind_from_name(arguments.device));
@@ -101,24 +196,32 @@ Status serve_models(const ServeArguments& arguments) {
   options.log = [&arguments](const std::string& line) {
     tell(arguments, {{"event", "model"}, {"text", line}}, line);
   };
+  if (!arguments.token_file.empty()) {
+    const auto audit = [](const std::string& line) { show_lines(stderr, line + "\n"); };
+    TESSERA_TRY(options.access, serve::Access::read(arguments.token_file, audit));
+  }
+  if (!arguments.trace_file.empty()) {
+    TESSERA_TRY(options.trace, serve::TraceFile::open(arguments.trace_file));
+  }
+  return options;
+}
+
+Status serve_models(const ServeArguments& arguments) {
+  TESSERA_RETURN_IF_ERROR(check_address(arguments));
+  TESSERA_TRY(const Secrets secrets, read_secrets(arguments));
+  TESSERA_TRY(serve::ServiceOptions options, service_options(arguments));
+  const std::shared_ptr<serve::TraceFile> trace = options.trace;
   TESSERA_TRY(const std::unique_ptr<serve::Service> service,
               serve::Service::open(std::move(options)));
-  TESSERA_TRY(const std::unique_ptr<http::Server> server,
-              http::Server::start({.address = arguments.address,
-                                   .port = arguments.port,
-                                   .limits = limits_of(arguments),
-                                   .handler = [&service](http::Request request, http::Reply reply) {
-                                     service->handle(std::move(request), std::move(reply));
-                                   }}));
-  const bool is_v6 = arguments.address.find(':') != std::string::npos;
-  const std::string host = is_v6 ? "[" + arguments.address + "]" : arguments.address;
-  const std::string url = fmt::format("http://{}:{}", host, server->port());
-  tell(arguments, {{"event", "start"}, {"url", url}}, fmt::format("{}   (ends with Ctrl-C)", url));
+  serve::HttpFront front(*service);
+  TESSERA_TRY(Listeners listeners, listen(arguments, secrets, *service, front));
+  tell_start(arguments, listeners);
   TESSERA_RETURN_IF_ERROR(check_standard_output());
   std::signal(SIGINT, [](int) { serve_interrupted = true; });
   std::signal(SIGTERM, [](int) { serve_interrupted = true; });
   wait_for_end(arguments);
-  return end_service(arguments, *service, *server);
+  TESSERA_RETURN_IF_ERROR(end_service(arguments, *service, listeners));
+  return trace == nullptr ? Status() : trace->status();
 }
 
 }  // namespace
@@ -131,9 +234,21 @@ Action serve_verb(CLI::App& app) {
   app.add_option("--http-port", arguments->port, "0: any that is free")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
+  app.add_option("--grpc-port", arguments->grpc_port, "also over gRPC; 0: any that is free")
+      ->check(CLI::Range(0, 65535));
+  app.add_option("--metrics-port", arguments->metrics_port,
+                 "/metrics and /healthz alone, besides; 0: any that is free")
+      ->check(CLI::Range(0, 65535));
   app.add_option("--http-address", arguments->address, "where it listens")->capture_default_str();
   app.add_flag("--without-tls", arguments->without_tls,
                "listen at an address that others reach, too");
+  app.add_option("--tls-certificate", arguments->certificate,
+                 "PEM file: the server's certificate and those between; of all ports");
+  app.add_option("--tls-key", arguments->key, "PEM file of its key");
+  app.add_option("--token-file", arguments->token_file,
+                 "JSON file of tenants, their tokens, models and limits");
+  app.add_option("--trace-file", arguments->trace_file,
+                 "where the parts of each request go, for Perfetto");
   app.add_option("--device", arguments->device, "host, sim or ref, unless a config.json says")
       ->capture_default_str();
   app.add_option("--arch", arguments->arch, "profile or architecture file, likewise")

@@ -1,0 +1,425 @@
+// The service over gRPC, asked by a client made from the protocol's file.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+
+#include "inference_service.grpc.pb.h"
+#include "serve/datatype.h"
+#include "serve/grpc/grpc_server.h"
+#include "serve/grpc/infer_message.h"
+#include "serve/testing/model_folder.h"
+
+namespace tessera::serve {
+namespace {
+
+namespace api = inference;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::scaled;
+
+template <typename List>
+void put_floats(List& into, std::initializer_list<float> values) {
+  into.Add(values.begin(), values.end());
+}
+
+std::string raw(std::initializer_list<float> values) {
+  return {reinterpret_cast<const char*>(std::data(values)), values.size() * sizeof(float)};
+}
+
+api::ModelInferRequest request(const std::string& model) {
+  api::ModelInferRequest request;
+  request.set_model_name(model);
+  request.set_id("seven");
+  auto& input = *request.add_inputs();
+  input.set_name("x");
+  input.set_datatype("FP32");
+  input.add_shape(1);
+  input.add_shape(4);
+  return request;
+}
+
+std::vector<float> floats_of(const std::string& bytes) {
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+class GrpcTest : public ::testing::Test {
+ protected:
+  GrpcTest() : folder_("grpc_test") {
+    folder_.write("scale/1/model.onnx", scaled(2));
+    folder_.write("scale/2/model.onnx", scaled(3));
+    folder_.write("on_sim/1/model.onnx", scaled(2));
+    folder_.write("on_sim/config.json", R"({"device": "sim"})");
+    folder_.write("broken/1/model.onnx", "no model");
+  }
+  void start(ServiceOptions options = {}, GrpcOptions grpc = {}) {
+    service_ = folder_.serve(std::move(options));
+    grpc.port = 0;
+    server_ = GrpcServer::start(*service_, grpc).value();
+    channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()),
+                                   grpc::InsecureChannelCredentials());
+    stub_ = api::GRPCInferenceService::NewStub(channel_);
+  }
+  grpc::Status infer(const api::ModelInferRequest& request,
+                     api::ModelInferResponse& response) const {
+    grpc::ClientContext context;
+    if (!token_.empty()) context.AddMetadata("authorization", "Bearer " + token_);
+    return stub_->ModelInfer(&context, request, &response);
+  }
+  template <typename Request, typename Response>
+  using Call = grpc::Status (api::GRPCInferenceService::Stub::*)(grpc::ClientContext*,
+                                                                 const Request&, Response*);
+  template <typename Request, typename Response>
+  grpc::Status ask(Call<Request, Response> call, const Request& request, Response& response) const {
+    grpc::ClientContext context;
+    if (!token_.empty()) context.AddMetadata("authorization", "Bearer " + token_);
+    return (stub_.get()->*call)(&context, request, &response);
+  }
+
+  testing::ModelFolder folder_;
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<GrpcServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<api::GRPCInferenceService::Stub> stub_;
+  std::string token_;
+};
+using Stub = api::GRPCInferenceService::Stub;
+
+TEST_F(GrpcTest, AnswersTypedAndRawContentsWithTheSameBits) {
+  start();
+  for (const char* const model : {"scale", "on_sim"}) {
+    api::ModelInferRequest typed = request(model), raws = request(model);
+    typed.set_model_version("1");
+    raws.set_model_version("1");
+    put_floats(*typed.mutable_inputs(0)->mutable_contents()->mutable_fp32_contents(),
+               {0.5F, -2, 0.25F, 4});
+    raws.add_raw_input_contents(raw({0.5F, -2, 0.25F, 4}));
+    for (const auto& each : {typed, raws}) {
+      api::ModelInferResponse response;
+      const grpc::Status status = infer(each, response);
+      ASSERT_TRUE(status.ok()) << status.error_message();
+      EXPECT_EQ(response.model_name(), model);
+      EXPECT_EQ(response.model_version(), "1");
+      EXPECT_EQ(response.id(), "seven");
+      ASSERT_EQ(response.outputs_size(), 1);
+      EXPECT_EQ(response.outputs(0).name(), "y");
+      EXPECT_EQ(response.outputs(0).datatype(), "FP32");
+      EXPECT_THAT(response.outputs(0).shape(), ElementsAre(1, 4));
+      ASSERT_EQ(response.raw_output_contents_size(), 1);
+      EXPECT_THAT(floats_of(response.raw_output_contents(0)), ElementsAre(1, 0, 0.5F, 8));
+    }
+  }
+}
+
+TEST_F(GrpcTest, TellsWhatIsThereAndWhatIsNot) {
+  start();
+  api::ServerLiveResponse live;
+  ASSERT_TRUE(ask(&Stub::ServerLive, {}, live).ok());
+  EXPECT_TRUE(live.live());
+  api::ServerReadyResponse ready;
+  ASSERT_TRUE(ask(&Stub::ServerReady, {}, ready).ok());
+  EXPECT_TRUE(ready.ready());
+  api::ServerMetadataResponse server;
+  ASSERT_TRUE(ask(&Stub::ServerMetadata, {}, server).ok());
+  EXPECT_EQ(server.name(), "tessera");
+  EXPECT_THAT(server.extensions(), ::testing::Contains("system_shared_memory"));
+  api::ModelReadyRequest of;
+  api::ModelReadyResponse model;
+  of.set_name("scale");
+  ASSERT_TRUE(ask(&Stub::ModelReady, of, model).ok());
+  EXPECT_TRUE(model.ready());
+  of.set_name("broken");
+  ASSERT_TRUE(ask(&Stub::ModelReady, of, model).ok());
+  EXPECT_FALSE(model.ready());
+  api::ModelMetadataRequest metadata_of;
+  api::ModelMetadataResponse metadata;
+  metadata_of.set_name("scale");
+  ASSERT_TRUE(ask(&Stub::ModelMetadata, metadata_of, metadata).ok());
+  EXPECT_THAT(metadata.versions(), ElementsAre("1", "2"));
+  ASSERT_EQ(metadata.inputs_size(), 1);
+  EXPECT_THAT(metadata.inputs(0).shape(), ElementsAre(1, 4));
+  metadata_of.set_name("none");
+  EXPECT_EQ(ask(&Stub::ModelMetadata, metadata_of, metadata).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(GrpcTest, RefusesRequestsWithTheProtocolsCodes) {
+  start();
+  api::ModelInferResponse response;
+  api::ModelInferRequest wrong = request("scale");
+  wrong.add_raw_input_contents(raw({1, 2}));
+  grpc::Status status = infer(wrong, response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("8 bytes of binary data; its shape has 16"));
+  wrong = request("scale");
+  put_floats(*wrong.mutable_inputs(0)->mutable_contents()->mutable_fp32_contents(), {1, 2, 3, 4});
+  wrong.add_raw_input_contents(raw({1, 2, 3, 4}));
+  status = infer(wrong, response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("'contents' beside 'raw_input_contents'"));
+  wrong = request("scale");
+  wrong.mutable_inputs(0)->mutable_contents()->add_int_contents(1);
+  status = infer(wrong, response);
+  EXPECT_THAT(status.error_message(), HasSubstr("fewer than the 4 elements"));
+  EXPECT_EQ(infer(request("none"), response).error_code(), grpc::StatusCode::NOT_FOUND);
+  api::ModelInferRequest late = request("on_sim");
+  late.add_raw_input_contents(raw({1, 2, 3, 4}));
+  (*late.mutable_parameters())["timeout"].set_int64_param(1);
+  status = infer(late, response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED) << status.error_message();
+}
+
+TEST_F(GrpcTest, RefusesAMessageThatIsTooLong) {
+  start({}, {.request_bytes = 1024});
+  api::ModelInferResponse response;
+  api::ModelInferRequest long_one = request("scale");
+  long_one.add_raw_input_contents(std::string(2048, 'x'));
+  EXPECT_EQ(infer(long_one, response).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  api::ModelInferRequest short_one = request("scale");
+  short_one.add_raw_input_contents(raw({1, 2, 3, 4}));
+  EXPECT_TRUE(infer(short_one, response).ok());
+}
+
+TEST_F(GrpcTest, LoadsUnloadsListsAndCounts) {
+  start();
+  api::RepositoryModelUnloadRequest unload;
+  api::RepositoryModelUnloadResponse unloaded;
+  unload.set_model_name("scale");
+  EXPECT_TRUE(ask(&Stub::RepositoryModelUnload, unload, unloaded).ok());
+  api::RepositoryModelLoadRequest load;
+  api::RepositoryModelLoadResponse loaded;
+  load.set_model_name("scale");
+  EXPECT_TRUE(ask(&Stub::RepositoryModelLoad, load, loaded).ok());
+  load.set_model_name("none");
+  EXPECT_EQ(ask(&Stub::RepositoryModelLoad, load, loaded).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  api::RepositoryIndexResponse index;
+  ASSERT_TRUE(ask(&Stub::RepositoryIndex, {}, index).ok());
+  ASSERT_EQ(index.models_size(), 4);
+  EXPECT_EQ(index.models(0).name(), "broken");
+  EXPECT_EQ(index.models(0).state(), "UNAVAILABLE");
+  EXPECT_NE(index.models(0).reason(), "");
+  api::ModelInferRequest each = request("scale");
+  each.add_raw_input_contents(raw({1, 2, 3, 4}));
+  api::ModelInferResponse response;
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(infer(each, response).ok());
+  api::ModelStatisticsRequest of;
+  api::ModelStatisticsResponse statistics;
+  of.set_name("scale");
+  of.set_version("2");
+  ASSERT_TRUE(ask(&Stub::ModelStatistics, of, statistics).ok());
+  ASSERT_EQ(statistics.model_stats_size(), 1);
+  EXPECT_EQ(statistics.model_stats(0).inference_count(), 3u);
+  EXPECT_EQ(statistics.model_stats(0).execution_count(), 3u);
+  EXPECT_EQ(statistics.model_stats(0).inference_stats().success().count(), 3u);
+}
+
+TEST_F(GrpcTest, StreamsAnswersToEachRequest) {
+  start();
+  grpc::ClientContext context;
+  const auto stream = stub_->ModelStreamInfer(&context);
+  constexpr int kRequests = 200;
+  std::thread writer([&] {
+    for (int i = 0; i < kRequests; ++i) {
+      api::ModelInferRequest each = request(i == 7 ? "none" : "scale");
+      each.set_id(std::to_string(i));
+      each.add_raw_input_contents(raw({static_cast<float>(i), 0, 0, 0}));
+      stream->Write(each);
+    }
+    stream->WritesDone();
+  });
+  std::vector<bool> is_there(kRequests, false);
+  api::ModelStreamInferResponse response;
+  while (stream->Read(&response)) {
+    const auto number = static_cast<std::size_t>(std::stoi(response.infer_response().id()));
+    EXPECT_FALSE(is_there[number]);
+    is_there[number] = true;
+    if (number == 7) {
+      EXPECT_THAT(response.error_message(), HasSubstr("there is no model 'none'"));
+    } else {
+      EXPECT_EQ(floats_of(response.infer_response().raw_output_contents(0))[0],
+                static_cast<float>(number) * 3);
+    }
+  }
+  writer.join();
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_THAT(is_there, ::testing::Each(true));
+}
+
+// A client that goes away in the middle takes nothing with it.
+TEST_F(GrpcTest, SurvivesAStreamThatIsCancelled) {
+  start();
+  for (int i = 0; i < 20; ++i) {
+    grpc::ClientContext context;
+    const auto stream = stub_->ModelStreamInfer(&context);
+    for (int j = 0; j < 5; ++j) {
+      api::ModelInferRequest each = request("scale");
+      each.add_raw_input_contents(raw({1, 2, 3, 4}));
+      stream->Write(each);
+    }
+    context.TryCancel();
+    stream->Finish();
+  }
+  api::ModelInferRequest each = request("scale");
+  each.add_raw_input_contents(raw({1, 2, 3, 4}));
+  api::ModelInferResponse response;
+  EXPECT_TRUE(infer(each, response).ok());
+}
+
+TEST_F(GrpcTest, TakesTensorsFromSharedMemoryAndPutsThemThere) {
+  start();
+  const std::string key = "/tessera_grpc_test_" + std::to_string(getpid());
+  const int memory = shm_open(key.c_str(), O_CREAT | O_RDWR, 0600);
+  ASSERT_GE(memory, 0);
+  ASSERT_EQ(ftruncate(memory, 64), 0);
+  const std::string values = raw({1, -2, 3, 4});
+  ASSERT_EQ(pwrite(memory, values.data(), values.size(), 16), 16);
+  api::SystemSharedMemoryRegisterRequest of;
+  api::SystemSharedMemoryRegisterResponse registered;
+  of.set_name("both");
+  of.set_key(key);
+  of.set_offset(16);
+  of.set_byte_size(48);
+  ASSERT_TRUE(ask(&Stub::SystemSharedMemoryRegister, of, registered).ok());
+  EXPECT_EQ(ask(&Stub::SystemSharedMemoryRegister, of, registered).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  api::SystemSharedMemoryStatusResponse status;
+  ASSERT_TRUE(ask(&Stub::SystemSharedMemoryStatus, {}, status).ok());
+  ASSERT_EQ(status.regions().size(), 1u);
+  EXPECT_EQ(status.regions().at("both").byte_size(), 48u);
+  api::ModelInferRequest each = request("scale");
+  const auto place = [](auto& parameters, std::int64_t offset) {
+    parameters["shared_memory_region"].set_string_param("both");
+    parameters["shared_memory_byte_size"].set_int64_param(16);
+    parameters["shared_memory_offset"].set_int64_param(offset);
+  };
+  place(*each.mutable_inputs(0)->mutable_parameters(), 0);
+  each.add_outputs()->set_name("y");
+  place(*each.mutable_outputs(0)->mutable_parameters(), 32);
+  api::ModelInferResponse response;
+  const grpc::Status done = infer(each, response);
+  ASSERT_TRUE(done.ok()) << done.error_message();
+  EXPECT_EQ(response.raw_output_contents(0), "");
+  std::string found(16, '\0');
+  ASSERT_EQ(pread(memory, found.data(), found.size(), 48), 16);
+  EXPECT_THAT(floats_of(found), ElementsAre(3, 0, 9, 12));
+  // Made shorter under the server: an error, and nothing else.
+  ASSERT_EQ(ftruncate(memory, 20), 0);
+  EXPECT_THAT(infer(each, response).error_message(), HasSubstr("made shorter"));
+  api::SystemSharedMemoryUnregisterResponse unregistered;
+  ASSERT_TRUE(ask(&Stub::SystemSharedMemoryUnregister, {}, unregistered).ok());
+  EXPECT_THAT(infer(each, response).error_message(), HasSubstr("there is no region 'both'"));
+  close(memory);
+  shm_unlink(key.c_str());
+}
+
+TEST_F(GrpcTest, AsksForATokenAndShowsATenantItsOwn) {
+  ServiceOptions options;
+  std::vector<std::string> audit;
+  options.access = Access::parse(R"({"tenants": [
+      {"name": "one", "token": "0123456789abcdef", "models": ["sca*"]},
+      {"name": "two", "token": "fedcba9876543210", "models": ["on_sim"], "requests_at_once": 1}]})",
+                                 [&](const std::string& line) { audit.push_back(line); })
+                       .value();
+  start(std::move(options));
+  api::ModelInferRequest each = request("scale");
+  each.add_raw_input_contents(raw({1, 2, 3, 4}));
+  api::ModelInferResponse response;
+  EXPECT_EQ(infer(each, response).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  token_ = "0123456789abcdeX";
+  EXPECT_EQ(infer(each, response).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  ASSERT_EQ(audit.size(), 2u);
+  EXPECT_THAT(audit[1], HasSubstr("unknown token"));
+  EXPECT_THAT(audit[1], Not(HasSubstr("0123456789")));
+  token_ = "0123456789abcdef";
+  EXPECT_TRUE(infer(each, response).ok());
+  api::RepositoryIndexResponse index;
+  ASSERT_TRUE(ask(&Stub::RepositoryIndex, {}, index).ok());
+  for (const auto& row : index.models()) EXPECT_EQ(row.name(), "scale");
+  api::RepositoryModelUnloadRequest unload;
+  api::RepositoryModelUnloadResponse unloaded;
+  unload.set_model_name("scale");
+  EXPECT_EQ(ask(&Stub::RepositoryModelUnload, unload, unloaded).error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  token_ = "fedcba9876543210";
+  EXPECT_EQ(infer(each, response).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(GrpcTest, EndsWhenWhatItOwesIsAnswered) {
+  start();
+  service_->begin_shutdown();
+  api::ModelInferRequest each = request("scale");
+  each.add_raw_input_contents(raw({1, 2, 3, 4}));
+  api::ModelInferResponse response;
+  EXPECT_EQ(infer(each, response).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(service_->is_idle());
+  EXPECT_TRUE(server_->finish(std::chrono::seconds(20)));
+}
+
+TEST(GrpcServer, SaysThatThePortIsTaken) {
+  const testing::ModelFolder folder("grpc_port_test");
+  const auto service = folder.serve();
+  const auto first = GrpcServer::start(*service, {.port = 0}).value();
+  const auto second = GrpcServer::start(*service, {.port = first->port()});
+  ASSERT_FALSE(second.ok());
+  EXPECT_THAT(second.error().message, HasSubstr("the port is taken"));
+}
+
+// Every datatype has a place in `contents`, or none that is refused by name.
+TEST(GrpcMessage, TakesEveryDatatype) {
+  const std::vector<std::pair<Format, std::function<void(api::InferTensorContents&)>>> all = {
+      {Format::kBool, [](auto& of) { of.add_bool_contents(true); }},
+      {Format::kI8, [](auto& of) { of.add_int_contents(-128); }},
+      {Format::kI16, [](auto& of) { of.add_int_contents(-32768); }},
+      {Format::kI32, [](auto& of) { of.add_int_contents(-5); }},
+      {Format::kI64, [](auto& of) { of.add_int64_contents(-6); }},
+      {Format::kU8, [](auto& of) { of.add_uint_contents(255); }},
+      {Format::kU16, [](auto& of) { of.add_uint_contents(65535); }},
+      {Format::kU32, [](auto& of) { of.add_uint_contents(7); }},
+      {Format::kU64, [](auto& of) { of.add_uint64_contents(8); }},
+      {Format::kF32, [](auto& of) { of.add_fp32_contents(0.5F); }},
+      {Format::kF64, [](auto& of) { of.add_fp64_contents(0.25); }},
+      {Format::kF16, [](auto& of) { of.add_fp32_contents(1); }},
+      {Format::kBf16, [](auto& of) { of.add_fp32_contents(1); }},
+  };
+  ASSERT_EQ(all.size(), static_cast<std::size_t>(kFormatCount));
+  for (const auto& [format, put] : all) {
+    const ModelForm form = {{{"x", format, {1}}}, {{"y", format, {1}}}};
+    api::ModelInferRequest message;
+    auto& input = *message.add_inputs();
+    input.set_name("x");
+    input.set_datatype(std::string(datatype_of(format)));
+    input.add_shape(1);
+    put(*input.mutable_contents());
+    const auto parsed = parse_infer(message, form, {});
+    const bool is_raw_only = format == Format::kF16 || format == Format::kBf16;
+    ASSERT_EQ(parsed.ok(), !is_raw_only) << datatype_of(format);
+    if (is_raw_only) {
+      EXPECT_THAT(parsed.error().message, HasSubstr("has no form in 'contents'"));
+      continue;
+    }
+    EXPECT_EQ(parsed->inputs[0].bytes.size(), static_cast<std::size_t>(format_bytes(format)));
+  }
+}
+
+TEST(GrpcMessage, RefusesNumbersThatDoNotFit) {
+  const ModelForm form = {{{"x", Format::kI8, {1}}}, {{"y", Format::kI8, {1}}}};
+  api::ModelInferRequest message;
+  auto& input = *message.add_inputs();
+  input.set_name("x");
+  input.set_datatype("INT8");
+  input.add_shape(1);
+  input.mutable_contents()->add_int_contents(128);
+  EXPECT_THAT(parse_infer(message, form, {}).error().message,
+              HasSubstr("128 is no whole number from -128 to 127"));
+}
+
+}  // namespace
+}  // namespace tessera::serve
