@@ -48,7 +48,9 @@ ALLOWED_INCLUDES = {
     "schedule": {"base", "arch"},
     "device": WAIST | {"package", "graph", "network", "link", "card", "host", "concord", "metrics",
                        "memory"},
-    "runtime": WAIST | {"package", "model", "graph", "network", "device", "host", "pipeline",
+    "store": {"base"},
+    "cluster": {"base", "arch", "network", "package", "device", "store"},
+    "runtime": WAIST | {"package", "model", "graph", "network", "device", "cluster", "host", "pipeline",
                         "metrics", "dashboard", "schedule"},
     "c": set(),  # the public C++ interface is all it stands on
     "repro": WAIST | {"card"},

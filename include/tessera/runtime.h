@@ -69,6 +69,11 @@ struct DeviceOptions {
   // sim: not empty, the device is this part of a card that others use, too (virtual_card.h): one kernel, with
   // the card's architecture and the processor's cores, and no pace or virtual functions.
   VirtualProcessor processor = {};
+  // sim: not empty, the device is a processor of a cluster: "cluster:HOST:PORT?cores=4&arch=cloud16"
+  // (docs/cluster.md), with a kernel for each run that may be on its way (in_flight=2). Without arch= it has
+  // `arch`, or where that is the default the architecture of the cluster's cards. No pace, virtual functions or
+  // part of a card besides.
+  std::string cluster = {};
   // sim that computes values: exceptions of values that end a task with an error which names them
   // (traps.h). The device goes on with the tasks behind it.
   std::uint8_t traps = 0;

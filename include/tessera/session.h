@@ -46,6 +46,10 @@ struct SessionOptions {
   // sim: not empty, the session runs on this part of a card that others use, too, and has its cores
   // (virtual_card.h); `cores`, `cards` and `serial` are left as they are.
   VirtualProcessor processor = {};
+  // sim: not empty, the session runs on a processor of a cluster: "cluster:HOST:PORT?cores=4&name=a"
+  // (docs/cluster.md), which it acquires and gives back. Bits and cycles are those of a virtual processor here;
+  // `cores`, `cards`, `serial` and `processor` are left as they are.
+  std::string cluster = {};
   std::uint8_t traps = 0;  // sim: exceptions of values that end a run with an error (traps.h)
   ProgressCallback progress = {};
 };

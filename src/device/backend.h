@@ -91,6 +91,10 @@ class Backend {
   virtual Result<LoadedSet> load_layers(const std::shared_ptr<const NetworkState>& network) = 0;
   // The region of the set has arrived, and stays where it is.
   virtual Status place(LoadedSet& set, std::span<const std::byte> region) = 0;
+  // The host has written these bytes, or is about to read them, in the device's memory: for one whose processor
+  // is elsewhere, and has tensors there that this memory has not.
+  virtual void host_wrote(std::span<const std::byte> /*bytes*/) {}
+  virtual Status host_reads(std::span<std::byte> /*bytes*/) { return {}; }
   // Whether run() calls RunTurn::begin(). If not, a run begins when it is called.
   virtual bool waits_for_core() const { return false; }
   // On the kernel's thread; kernels side by side.

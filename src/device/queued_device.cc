@@ -151,8 +151,13 @@ Status QueuedDevice::transfer(Direction direction, Address address, std::span<st
   const TimePoint begin = steady_clock::now();
   TESSERA_TRY(const std::span<std::byte> device,
               memory_.hold(address.value, Bytes{std::ssize(host)}));
+  if (const Status read = to_device ? Status() : backend_->host_reads(device); !read.ok()) {
+    memory_.drop_hold(address.value);
+    return read;
+  }
   const std::span<const std::byte> from = to_device ? host : device;
   std::copy(from.begin(), from.end(), to_device ? device.begin() : host.begin());
+  if (to_device) backend_->host_wrote(device);
   TimePoint due = begin;
   {
     const Lock lock(mutex_);

@@ -290,6 +290,15 @@ void VirtualProcessor::clear(CardLock& lock) {
 
 // ---- networks ----
 
+Status check_chip(const NetworkState& network, const ChipConfig& chip) {
+  if (fingerprint(network.chip) == fingerprint(chip)) return {};
+  return invalid(
+      fmt::format("'{}' is for '{}' (fingerprint {:016x}), the virtual card is '{}' "
+                  "({:016x}); load it for that architecture",
+                  network.path, network.chip.name, fingerprint(network.chip), chip.name,
+                  fingerprint(chip)));
+}
+
 // Runs that have not begun wait meanwhile.
 struct VirtualProcessor::Rest {
   Rest(VirtualProcessor& of, CardLock& lock) : processor(of) {
@@ -306,14 +315,7 @@ struct VirtualProcessor::Rest {
 Result<std::shared_ptr<VirtualProcessor::Program>> VirtualProcessor::add(
     const std::shared_ptr<const NetworkState>& network, CoreSplit split, int images) {
   TESSERA_RETURN_IF_ERROR(card_->mark.check("virtual card"));
-  const ChipConfig& chip = card_->chip;
-  if (fingerprint(network->chip) != fingerprint(chip)) {
-    return invalid(
-        fmt::format("'{}' is for '{}' (fingerprint {:016x}), the virtual card is '{}' "
-                    "({:016x}); load it for that architecture",
-                    network->path, network->chip.name, fingerprint(network->chip), chip.name,
-                    fingerprint(chip)));
-  }
+  TESSERA_RETURN_IF_ERROR(check_chip(*network, card_->chip));
   const std::lock_guard changing(change_mutex_);
   if (cores_.empty()) return no_cores();
   auto program = std::make_shared<Program>();

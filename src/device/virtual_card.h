@@ -66,6 +66,9 @@ class VirtualCard {
   const std::shared_ptr<VirtualCardState> state_;  // shared with its processors
 };
 
+// The error names both if the network is for another architecture than the card.
+Status check_chip(const NetworkState& network, const ChipConfig& chip);
+
 // What a run on a virtual processor may be asked for.
 struct ProcessorRun {
   const RunViews* views = nullptr;  // null: cycles only

@@ -164,6 +164,23 @@ Result<Network> network_from_package(package::Package package, const ChipConfig&
   return make_network(name, chip, std::move(package));
 }
 
+std::shared_ptr<const NetworkState> repeated(const std::shared_ptr<const NetworkState>& network,
+                                             int images) {
+  if (images == 1) return network;
+  auto result = std::make_shared<NetworkState>(*network);
+  const auto repeat = [images](auto& list) {
+    const auto once = list;
+    for (int image = 1; image < images; ++image) list.insert(list.end(), once.begin(), once.end());
+  };
+  for (auto* const list :
+       {&result->inputs, &result->outputs, &result->device_inputs, &result->device_outputs}) {
+    repeat(*list);
+  }
+  repeat(result->input_layouts);
+  repeat(result->output_layouts);
+  return result;
+}
+
 }  // namespace network
 
 namespace {

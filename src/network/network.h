@@ -63,6 +63,10 @@ Status check_architecture(const std::string& chip_name, std::uint64_t chip_finge
 Result<Network> network_from_program(isa::Program program, const std::string& name,
                                      const std::string& arch);
 
+// As of a network with inputs and outputs for each of so many images, which a run makes at once.
+std::shared_ptr<const NetworkState> repeated(const std::shared_ptr<const NetworkState>& network,
+                                             int images);
+
 // Of a package its graph; of a program the one that is read out of it (concord/lift/lift.h), each time
 // anew. The error says what in a program no graph can say. Its edges are those of the devices.
 Result<std::shared_ptr<const graph::Graph>> graph_of(const NetworkState& network);

@@ -8,6 +8,7 @@
 #include "arch/card_placement.h"
 #include "arch/chip_config.h"
 #include "base/guarded.h"
+#include "cluster/remote_backend.h"
 #include "device/device_form.h"
 #include "device/make_device.h"
 #include "device/virtual_card.h"
@@ -26,6 +27,21 @@ Error wrong_option(const std::string& device, const std::string& what) {
 Result<ChipConfig> chip_of(const DeviceOptions& options) {
   if (options.processor) return options.processor.state()->chip();
   return load_chip_config(options.arch);
+}
+
+// What belongs to a device of this machine.
+Status check_cluster(const DeviceOptions& options, const std::string& name) {
+  if (options.cluster.empty()) return {};
+  const char* const wrong = options.kind != DeviceKind::kSim    ? "another kind of device than sim"
+                            : options.processor                 ? "a part of a card"
+                            : options.cores != 1                ? "cores, which are its cores="
+                            : options.cards != 1                ? "cards"
+                            : options.virtual_functions != 1    ? "virtual functions"
+                            : options.kernels != 1 ? "kernels, which are its in_flight="
+                            : options.pace != 0    ? "a pace"
+                                                   : nullptr;
+  if (wrong == nullptr) return {};
+  return wrong_option(name, fmt::format("'{}' with {}; leave one of them out", options.cluster, wrong));
 }
 
 Result<device::DeviceConfig> device_options(const DeviceOptions& options, const std::string& name) {
@@ -68,13 +84,15 @@ Result<device::DeviceConfig> device_options(const DeviceOptions& options, const 
                         "traps are of the device sim where it computes the values: not with "
                         "timing-only, nor at a pace, where the host computes them");
   }
+  TESSERA_RETURN_IF_ERROR(check_cluster(options, name));
+  const bool remote = !options.cluster.empty();
   device::DeviceConfig made;
   made.kind = options.kind;
   made.name = name;
-  if (simulated) {
+  if (simulated && (!remote || options.arch != DeviceOptions{}.arch)) {
     TESSERA_TRY(made.chip, chip_of(options));
   }
-  if (simulated && !options.processor) {
+  if (simulated && !options.processor && !remote) {
     const auto placement = spread_cores(*made.chip, options.cards, options.cores);
     if (!placement.ok()) return wrong_option(name, placement.error().message);
   }
@@ -121,7 +139,17 @@ Result<std::shared_ptr<RuntimeState>> RuntimeState::open(const RuntimeOptions& o
     const std::string name =
         wanted.name.empty() ? fmt::format("{}{}", kind, numbers[kind]++) : wanted.name;
     TESSERA_RETURN_IF_ERROR(state->check_name(name));
-    TESSERA_TRY(const device::DeviceConfig made, device_options(wanted, name));
+    TESSERA_TRY(device::DeviceConfig made, device_options(wanted, name));
+    if (!wanted.cluster.empty()) {
+      TESSERA_TRY(const auto address, cluster::parse_cluster_address(wanted.cluster));
+      made.kernels = address.in_flight;
+      if (!address.arch.empty()) {
+        TESSERA_TRY(made.chip, load_chip_config(address.arch));
+      }
+      TESSERA_TRY(auto remote, cluster::make_remote_device(address, made));
+      state->add(wanted.kind, remote.chip, std::move(remote.device));
+      continue;
+    }
     auto functions = device::make_functions(made, wanted.virtual_functions);
     if (!functions.ok()) {
       if (wanted.virtual_functions == 1) return functions.error();

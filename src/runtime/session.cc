@@ -5,10 +5,12 @@
 
 #include <algorithm>
 
+#include "arch/architecture_file.h"
 #include "arch/host_time.h"
 #include "base/application_call.h"
 #include "base/guarded.h"
 #include "base/process_mark.h"
+#include "cluster/remote_backend.h"
 #include "device/device.h"
 #include "device/device_form.h"
 #include "device/make_device.h"
@@ -367,11 +369,36 @@ device::DeviceConfig device_of(const SessionOptions& options, const ChipConfig& 
   return result;
 }
 
+Result<std::unique_ptr<Device>> open_device(const SessionOptions& options, const ChipConfig& chip,
+                                            int images) {
+  device::DeviceConfig config = device_of(options, chip, images);
+  if (options.cluster.empty()) return device::make_device(config);
+  if (options.device != DeviceKind::kSim || options.processor || options.cores != 1 ||
+      options.cards != 1 || options.serial) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("'{}' with another device than sim, with cores, cards, serial or a "
+                             "processor, which the cluster gives; leave one of them out",
+                             options.cluster)};
+  }
+  TESSERA_TRY(const cluster::ClusterAddress address,
+              cluster::parse_cluster_address(options.cluster));
+  if (!address.arch.empty()) {
+    TESSERA_TRY(config.chip, load_chip_config(address.arch));
+  }
+  TESSERA_TRY(auto remote, cluster::make_remote_device(address, config));
+  return std::move(remote.device);
+}
+
 // A divisor of the cores, each team of so many with an image of its own.
 Result<int> images_of(const SessionOptions& options) {
   if (options.cores_per_image == 0) return 1;
-  const int cores =
+  int cores =
       options.processor ? static_cast<int>(options.processor.status().cores.size()) : options.cores;
+  if (!options.cluster.empty()) {
+    TESSERA_TRY(const cluster::ClusterAddress address,
+                cluster::parse_cluster_address(options.cluster));
+    cores = address.cores;
+  }
   if (options.processor && cores == 0) return 1;  // which is the device's error
   if (options.cores_per_image >= 1 && cores >= 1 && cores % options.cores_per_image == 0) {
     return cores / options.cores_per_image;
@@ -383,24 +410,6 @@ Result<int> images_of(const SessionOptions& options) {
   return Error{ErrorCode::kInvalidArgument,
                fmt::format("{} cores an image, of {}; allowed {}", options.cores_per_image, cores,
                            fmt::join(allowed, ", "))};
-}
-
-// As of a network with inputs and outputs for each image.
-std::shared_ptr<const NetworkState> for_images(const std::shared_ptr<const NetworkState>& network,
-                                               int images) {
-  if (images == 1) return network;
-  auto result = std::make_shared<NetworkState>(*network);
-  const auto repeat = [images](auto& list) {
-    const auto once = list;
-    for (int image = 1; image < images; ++image) list.insert(list.end(), once.begin(), once.end());
-  };
-  for (auto* const list :
-       {&result->inputs, &result->outputs, &result->device_inputs, &result->device_outputs}) {
-    repeat(*list);
-  }
-  repeat(result->input_layouts);
-  repeat(result->output_layouts);
-  return result;
 }
 
 // Options that would do nothing are refused.
@@ -429,9 +438,8 @@ Result<Session> Session::open(const Network& network, const SessionOptions& opti
     TESSERA_RETURN_IF_ERROR(check_traps(options));
     auto state = std::make_unique<SessionState>(options);
     TESSERA_TRY(const int images, images_of(options));
-    state->network = for_images(network.share(), images);
-    TESSERA_TRY(state->device,
-                device::make_device(device_of(state->options, state->network->chip, images)));
+    state->network = network::repeated(network.share(), images);
+    TESSERA_TRY(state->device, open_device(state->options, state->network->chip, images));
     TESSERA_TRY(state->loaded, state->device->load(state->network));
     const NetworkState& of = *state->network;
     TESSERA_TRY(state->own_inputs, allocate_all(*state->device, of.device_inputs));

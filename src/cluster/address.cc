@@ -1,0 +1,134 @@
+#include "cluster/address.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <functional>
+#include <map>
+
+#include "cluster/records.h"
+#include "tessera/file.h"
+
+namespace tessera::cluster {
+namespace {
+
+constexpr const char* kPrefix = "cluster:";
+
+Error invalid(const std::string& text, const std::string& why) {
+  return {ErrorCode::kInvalidArgument, fmt::format("'{}': {}", text, why)};
+}
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (;;) {
+    const std::size_t end = text.find(at, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == std::string::npos) return parts;
+    begin = end + 1;
+  }
+}
+
+Result<std::int64_t> number(const std::string& key, const std::string& value, std::int64_t first,
+                            std::int64_t last) {
+  std::int64_t result = 0;
+  const char* const end = value.data() + value.size();
+  const auto [stopped, failed] = std::from_chars(value.data(), end, result);
+  if (failed == std::errc() && stopped == end && result >= first && result <= last) return result;
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("{}={}; allowed {} to {}", key, value, first, last)};
+}
+
+Status set(ClusterAddress& address, const std::string& key, const std::string& value) {
+  const std::map<std::string, std::string*> names = {{"name", &address.name},
+                                                     {"node", &address.node},
+                                                     {"alloc", &address.alloc},
+                                                     {"tenant", &address.tenant}};
+  if (const auto found = names.find(key); found != names.end()) {
+    *found->second = value;
+    return check_name(key, value);
+  }
+  if (key == "arch") {
+    address.arch = value;
+    return {};
+  }
+  if (key == "token_file") {
+    TESSERA_TRY(address.token, read_token(value));
+    return {};
+  }
+  if (key == "memory") {
+    TESSERA_TRY(address.memory_bytes, number(key, value, 1, std::int64_t{1} << 50));
+    return {};
+  }
+  if (key == "weight") {
+    TESSERA_TRY(address.weight, number(key, value, 1, 16));
+    return {};
+  }
+  std::int64_t count = 0;
+  if (key == "cores") {
+    TESSERA_TRY(count, number(key, value, 1, 1024));
+    address.cores = static_cast<int>(count);
+    return {};
+  }
+  if (key == "in_flight") {
+    TESSERA_TRY(count, number(key, value, 1, 64));
+    address.in_flight = static_cast<int>(count);
+    return {};
+  }
+  if (key == "patience") {
+    TESSERA_TRY(count, number(key, value, 0, 86400));
+    address.patience = std::chrono::seconds(count);
+    return {};
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("there is no '{}'; allowed are cores, arch, memory, weight, name, node, "
+                           "alloc, tenant, token_file, in_flight, patience",
+                           key)};
+}
+
+}  // namespace
+
+bool is_cluster_address(const std::string& text) { return text.starts_with(kPrefix); }
+
+Result<std::string> read_token(const std::string& path) {
+  constexpr std::size_t kTokenBytesMax = 4096;
+  const auto bytes = read_file(path);
+  if (!bytes.ok()) return bytes.error();
+  std::string text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  if (!text.empty() && text.size() <= kTokenBytesMax) return text;
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("'{}' has {} bytes; a token has 1 to {}", path, text.size(),
+                           kTokenBytesMax)};
+}
+
+Result<ClusterAddress> parse_cluster_address(const std::string& text) {
+  if (!is_cluster_address(text)) {
+    return invalid(text, "it is no cluster:HOST:PORT?cores=4&arch=cloud16");
+  }
+  const std::string rest = text.substr(std::string(kPrefix).size());
+  const std::size_t question = rest.find('?');
+  ClusterAddress address;
+  for (const std::string& master : split(rest.substr(0, question), ',')) {
+    const std::size_t colon = master.rfind(':');
+    if (colon == std::string::npos || colon == 0) {
+      return invalid(text, fmt::format("'{}' is no HOST:PORT of a master", master));
+    }
+    if (const auto port = number("port", master.substr(colon + 1), 1, 65535); !port.ok()) {
+      return invalid(text, port.error().message);
+    }
+    address.masters.push_back(master);
+  }
+  if (question == std::string::npos) return address;
+  for (const std::string& pair : split(rest.substr(question + 1), '&')) {
+    const std::size_t equals = pair.find('=');
+    if (equals == std::string::npos) {
+      return invalid(text, fmt::format("'{}' is no KEY=VALUE", pair));
+    }
+    const Status done = set(address, pair.substr(0, equals), pair.substr(equals + 1));
+    if (!done.ok()) return Error{done.error().code, fmt::format("'{}': {}", text, done.error().message)};
+  }
+  return address;
+}
+
+}  // namespace tessera::cluster

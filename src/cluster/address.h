@@ -1,0 +1,43 @@
+// The name of a processor in a cluster, as an application gives it:
+//
+//   cluster:HOST:PORT[,HOST:PORT...][?KEY=VALUE&...]
+//
+//   cores=4         that it gets for itself                 1
+//   arch=cloud16    of the card                             the network's or device's architecture
+//   memory=BYTES    of each group in which it has a core    a core's part
+//   weight=2        of its channels, 1 to 16                1
+//   name=a          of the allocation                       made up
+//   node=n1         that it is to be on                     any
+//   alloc=a         an allocation that there is, instead of a new one
+//   tenant=t        where the cluster asks for no tokens    default
+//   token_file=F    the tenant's token, in a file           the cluster asks for none
+//   in_flight=2     runs on their way at once, of a Runtime 2
+//   patience=20     seconds that it is waited for a master or another node
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tessera::cluster {
+
+struct ClusterAddress {
+  std::vector<std::string> masters;  // HOST:PORT
+  int cores = 1;
+  std::string arch, name, node, alloc, tenant;
+  std::int64_t memory_bytes = 0, weight = 1;
+  std::string token;
+  int in_flight = 2;
+  std::chrono::milliseconds patience{20000};
+};
+
+bool is_cluster_address(const std::string& text);
+// Reads the token's file, too. kInvalidArgument: what is wrong, and what is allowed.
+Result<ClusterAddress> parse_cluster_address(const std::string& text);
+// A file's token: its text without the line's end.
+Result<std::string> read_token(const std::string& path);
+
+}  // namespace tessera::cluster

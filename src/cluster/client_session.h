@@ -1,0 +1,57 @@
+// A client on a node: what it has loaded on its virtual processor, and the blocks that it keeps there.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cluster/channel.h"
+#include "cluster/node_agent.h"
+#include "cluster/package_cache.h"
+#include "device/backend.h"
+#include "device/virtual_card.h"
+
+namespace tessera::cluster {
+
+// Requests come one after the other; close() from any thread.
+class ClientSession {
+ public:
+  ClientSession(AllocRecord alloc, std::shared_ptr<device::VirtualProcessor> processor,
+                NodeAgent& agent, PackageCache& packages);
+  ~ClientSession();
+
+  const AllocRecord& alloc() const { return alloc_; }
+  Result<Reply> handle(const Request& request, const nlohmann::json& text);
+  // Waits for the run that is under way; then nothing is loaded any more, and every request is refused.
+  void close();
+
+ private:
+  struct Network;
+  Result<Reply> load(const nlohmann::json& request);
+  Result<Reply> unload(const nlohmann::json& request);
+  Result<Reply> infer(const nlohmann::json& request, std::span<const std::byte> body);
+  Result<Reply> fetch(const nlohmann::json& request);
+  Reply status() const;
+
+  struct Run;
+  Status place_inputs(const nlohmann::json& request, std::span<const std::byte> body, Run& run);
+  Status place_outputs(const nlohmann::json& request, Run& run);
+  Result<Reply> answer(const device::RunOutcome& outcome, Run& run);
+
+  const AllocRecord alloc_;
+  NodeAgent& agent_;
+  PackageCache& packages_;
+  std::mutex mutex_;  // of what follows
+  std::shared_ptr<device::VirtualProcessor> processor_;  // shared with the service; null: closed
+  std::map<std::int64_t, std::unique_ptr<Network>> networks_;
+  std::int64_t next_network_ = 1;
+  std::map<std::int64_t, std::vector<std::byte>> blocks_;
+  std::int64_t block_bytes_ = 0;
+};
+
+}  // namespace tessera::cluster

@@ -1,0 +1,645 @@
+#include "cluster/master.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cluster/fields.h"
+#include "cluster/random_name.h"
+
+namespace tessera::cluster {
+
+using nlohmann::json;
+using std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::size_t kEventsMax = 1000;
+
+Error unavailable(std::string message) { return {ErrorCode::kUnavailable, std::move(message)}; }
+Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
+
+double microseconds(steady_clock::duration time) {
+  return std::chrono::duration<double, std::micro>(time).count();
+}
+
+std::vector<int> groups_of(const std::vector<int>& cores, int cores_per_group) {
+  std::vector<int> groups;
+  for (const int core : cores) {
+    const int group = core / cores_per_group;
+    if (std::ranges::count(groups, group) == 0) groups.push_back(group);
+  }
+  return groups;
+}
+
+}  // namespace
+
+Master::Master(store::Store& store, Caller& caller, Clock clock, MasterOptions options)
+    : store_(store), caller_(caller), clock_(std::move(clock)), options_(std::move(options)) {}
+
+// Nobody else works on it meanwhile. Made and destroyed with the lock held.
+struct Master::Stay {
+  Stay(Master& of, AllocKey which) : master(of), key(std::move(which)) {
+    master.allocs_.at(key).changes = true;
+  }
+  ~Stay() {
+    const auto found = master.allocs_.find(key);
+    if (found != master.allocs_.end()) found->second.changes = false;
+  }
+  Stay(const Stay&) = delete;
+  Stay& operator=(const Stay&) = delete;
+  Master& master;
+  const AllocKey key;
+};
+
+bool Master::is_leading() const {
+  const Lock lock(mutex_);
+  return leads_;
+}
+
+void Master::note(const std::string& kind, const std::string& tenant, const std::string& text) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  events_.push_back({next_event_++,
+                     std::chrono::duration_cast<std::chrono::milliseconds>(now).count(), kind,
+                     tenant, text});
+  if (events_.size() > kEventsMax) events_.pop_front();
+}
+
+void Master::audit(const std::string& what, const Tenant& tenant, const json& fields,
+                   const std::string& refused) const {
+  if (!options_.audit) return;
+  json line = fields.is_object() ? fields : json::object();
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  line["unix_ms"] = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  line["action"] = what;
+  line["tenant"] = tenant.name;
+  line["outcome"] = refused.empty() ? "done" : "refused";
+  if (!refused.empty()) line["reason"] = refused;
+  options_.audit(line);
+}
+
+// ---- what several requests need ----
+
+Status Master::check_leading() const {
+  if (leads_ && clock_() < held_until_) return {};
+  if (!leads_ && !leader_endpoint_.empty() && leader_endpoint_ != options_.endpoint) {
+    return unavailable(fmt::format("the master is at {}", leader_endpoint_));
+  }
+  return unavailable(fmt::format(
+      "no master leads at present: the store ({}) has not answered lately, or the one before has "
+      "just ended; nothing is allocated until then",
+      store_.describe()));
+}
+
+Status Master::check_quota(const Tenant& tenant, int more_cores, std::int64_t more_memory) const {
+  std::int64_t cores = 0, memory = 0;
+  for (const auto& [key, alloc] : allocs_) {
+    if (key.first != tenant.name) continue;
+    cores += alloc.record.cores_wanted;
+    memory += alloc.record.memory_bytes;
+  }
+  if (tenant.cores_max > 0 && cores + more_cores > tenant.cores_max) {
+    return invalid(fmt::format("tenant '{}' has {} cores and wants {} more; its quota is {}",
+                               tenant.name, cores, more_cores, tenant.cores_max));
+  }
+  if (tenant.memory_bytes_max > 0 && memory + more_memory > tenant.memory_bytes_max) {
+    return invalid(fmt::format(
+        "tenant '{}' has {} bytes of memory in each group and wants {} more; its quota is {}",
+        tenant.name, memory, more_memory, tenant.memory_bytes_max));
+  }
+  return {};
+}
+
+// A tenant finds its own alone; to an operator all are known by their id.
+Result<Master::AllocKey> Master::find_alloc(const json& request, const Tenant& tenant) const {
+  Fields fields(request, "request");
+  const std::string id = fields.name("alloc");
+  TESSERA_RETURN_IF_ERROR(fields.status());
+  for (const auto& [key, alloc] : allocs_) {
+    if (key.second == id && (tenant.is_operator || key.first == tenant.name)) return key;
+  }
+  return invalid(fmt::format("tenant '{}' has no allocation '{}'", tenant.name, id));
+}
+
+std::vector<CardState> Master::cards() const {
+  std::vector<CardState> cards;
+  for (const auto& [id, node] : nodes_) {
+    if (!node.is_here) continue;
+    for (std::size_t card = 0; card < node.record.cards.size(); ++card) {
+      const auto pool = pools_.find({id, static_cast<int>(card)});
+      if (pool == pools_.end()) continue;
+      cards.push_back({.node = id,
+                       .card = static_cast<int>(card),
+                       .shape = node.record.cards[card],
+                       .free = pool->second.record.free,
+                       .memory_taken = {},
+                       .draining = pool->second.record.draining});
+      cards.back().memory_taken.resize(static_cast<std::size_t>(cards.back().shape.groups));
+    }
+  }
+  for (const auto& [key, alloc] : allocs_) {
+    for (CardState& card : cards) {
+      if (alloc.record.node != card.node || alloc.record.card != card.card) continue;
+      for (const int group : groups_of(alloc.record.cores, card.shape.cores_per_group)) {
+        const auto place = static_cast<std::size_t>(group);
+        if (place < card.memory_taken.size()) {
+          card.memory_taken[place] += alloc.record.memory_bytes;
+        }
+      }
+    }
+  }
+  return cards;
+}
+
+PoolRecord Master::pool_of(const PoolKey& key) const {
+  const auto found = pools_.find(key);
+  if (found != pools_.end()) return found->second.record;
+  return {};
+}
+
+// Changes pools and an allocation together, in the store and then here.
+Status Master::commit(store::Transaction transaction, const std::vector<PoolRecord>& pools,
+                      const std::optional<AllocRecord>& alloc) {
+  TESSERA_RETURN_IF_ERROR(check_leading());
+  transaction.comparisons.push_back(candidate_->guard());
+  for (const PoolRecord& pool : pools) {
+    const PoolKey key{pool.node, pool.card};
+    transaction.comparisons.push_back(
+        store::modified_at(pool_key(pool.node, pool.card), pools_[key].modified));
+    transaction.puts.push_back({pool_key(pool.node, pool.card), encode(pool), 0});
+  }
+  if (alloc.has_value()) {
+    const AllocKey key{alloc->tenant, alloc->id};
+    const auto known = allocs_.find(key);
+    transaction.comparisons.push_back(
+        store::modified_at(alloc_key(alloc->tenant, alloc->id),
+                           known == allocs_.end() ? 0 : known->second.modified));
+    transaction.puts.push_back({alloc_key(alloc->tenant, alloc->id), encode(*alloc), 0});
+    const auto node = nodes_.find(alloc->node);
+    if (node != nodes_.end() && node->second.is_here) {
+      transaction.comparisons.push_back(
+          store::created_at(node_key(alloc->node), node->second.created));
+    }
+  }
+  auto done = store_.commit(transaction, options_.store_timeout);
+  if (!done.ok()) {
+    // It may have been carried out: what is known is read again.
+    step_down("the store has not answered");
+    return done.error().with_context("nothing is allocated without the store");
+  }
+  if (!done->succeeded()) {
+    step_down("the store has changed meanwhile");
+    return unavailable("the store has changed meanwhile; try again");
+  }
+  for (const PoolRecord& pool : pools) {
+    pools_[{pool.node, pool.card}] = {pool, done->revision};
+  }
+  if (alloc.has_value()) {
+    Alloc& known = allocs_[{alloc->tenant, alloc->id}];
+    known.record = *alloc;
+    known.modified = done->revision;
+  }
+  return {};
+}
+
+Status Master::forget_alloc(const AllocKey& key) {
+  const auto found = allocs_.find(key);
+  if (found == allocs_.end()) return {};
+  const AllocRecord record = found->second.record;
+  std::vector<PoolRecord> pools;
+  if (!record.node.empty() && pools_.contains({record.node, record.card})) {
+    PoolRecord pool = pool_of({record.node, record.card});
+    for (const int core : record.cores) pool.free[static_cast<std::size_t>(core)] = true;
+    ++pool.generation;
+    pools.push_back(std::move(pool));
+  }
+  store::Transaction transaction;
+  const std::string at = alloc_key(key.first, key.second);
+  transaction.comparisons.push_back(store::modified_at(at, found->second.modified));
+  transaction.deletes.push_back(at);
+  TESSERA_RETURN_IF_ERROR(commit(std::move(transaction), pools, std::nullopt));
+  allocs_.erase(key);
+  return {};
+}
+
+json Master::to_node(const char* call, const AllocRecord& record) const {
+  return {{"call", call},
+          {"secret", cluster_.secret},
+          {"epoch", candidate_.has_value() ? candidate_->epoch() : 1},
+          {"id", record.id},
+          {"alloc", to_json(record)}};
+}
+
+Result<json> Master::call_node(const std::string& node, const json& request) {
+  std::string endpoint;
+  {
+    const Lock lock(mutex_);
+    const auto found = nodes_.find(node);
+    if (found == nodes_.end()) return unavailable(fmt::format("node '{}' is not there", node));
+    endpoint = found->second.record.endpoint;
+  }
+  return caller_.call(endpoint, request, options_.node_timeout);
+}
+
+json Master::alloc_json(const AllocRecord& record) const {
+  const auto node = nodes_.find(record.node);
+  const bool is_here = node != nodes_.end() && node->second.is_here;
+  return {{"alloc", record.id},
+          {"tenant", record.tenant},
+          {"node", record.node},
+          {"endpoint", is_here ? node->second.record.endpoint : ""},
+          {"card", record.card},
+          {"cores", record.cores},
+          {"cores_wanted", record.cores_wanted},
+          {"arch", record.arch},
+          {"memory_bytes", record.memory_bytes},
+          {"weight", record.weight},
+          {"epoch", record.epoch},
+          {"kept", record.kept},
+          {"state", record.node.empty() ? "waits" : is_here ? "placed" : "unreachable"}};
+}
+
+// ---- requests ----
+
+Result<json> Master::handle(const json& request) {
+  const json name = request.is_object() ? request.value("call", json()) : json();
+  const std::string call = name.is_string() ? name.get<std::string>() : "";
+  if (call == "unused") return unused(request);
+  auto tenant = options_.tenants.of_request(request);
+  if (!tenant.ok()) {
+    audit(call, {.name = "?", .token = {}}, {}, tenant.error().message);
+    return tenant.error();
+  }
+  const auto audited = [&](Result<json> result) {
+    json fields = json::object();
+    for (const char* const key : {"alloc", "cores", "node"}) {
+      if (result.ok() && result->contains(key)) {
+        fields[key] = (*result)[key];
+      } else if (request.contains(key)) {
+        fields[key] = request[key];
+      }
+    }
+    audit(call, *tenant, fields, result.ok() ? "" : result.error().message);
+    return result;
+  };
+  if (call == "acquire") return audited(acquire(request, *tenant));
+  if (call == "release") return audited(release(request, *tenant));
+  if (call == "resize") return audited(resize(request, *tenant));
+  if (call == "drain") return audited(drain(request, *tenant));
+  if (call == "locate") return locate(request, *tenant);
+  const Lock lock(mutex_);
+  TESSERA_RETURN_IF_ERROR(check_leading());
+  if (call == "status") return status(*tenant);
+  if (call == "events") return events(request, *tenant);
+  return invalid(fmt::format("a master does not know the call '{}'", call));
+}
+
+namespace {
+
+// What an acquisition asks for.
+Result<AllocRecord> wanted_of(const json& request, const Tenant& tenant) {
+  Fields fields(request, "request");
+  AllocRecord record;
+  record.tenant = tenant.name;
+  record.cores_wanted = static_cast<int>(fields.integer("cores", 1, 1024, 1));
+  record.arch = fields.text("arch", "");
+  record.memory_bytes = fields.integer("memory_bytes", 0, std::int64_t{1} << 50, 0);
+  record.weight = fields.integer("weight", 1, 16, 1);
+  record.kept = fields.flag("kept", false);
+  record.ticket = random_name();
+  record.id = fields.has("name") ? fields.name("name") : "a" + random_name().substr(0, 12);
+  TESSERA_RETURN_IF_ERROR(fields.status());
+  return record;
+}
+
+std::string room_text(const std::vector<CardState>& cards, const PlacementRequest& placement) {
+  std::int64_t most = 0, fitting = 0;
+  for (const CardState& card : cards) {
+    if (!placement.arch.empty() && card.shape.arch != placement.arch) continue;
+    if (!placement.node.empty() && card.node != placement.node) continue;
+    ++fitting;
+    if (!card.draining) most = std::max(most, std::ranges::count(card.free, true));
+  }
+  const std::string kind =
+      placement.arch.empty() ? "" : fmt::format(" of '{}'", placement.arch);
+  const std::string where =
+      placement.node.empty() ? "" : fmt::format(" on node '{}'", placement.node);
+  if (fitting == 0) return fmt::format("there is no card{}{} in the cluster", kind, where);
+  return fmt::format(
+      "{} cores are wanted; of the {} cards{}{} none has as many free (the most is {}), with the "
+      "memory that is wanted; take less, or wait until others leave",
+      placement.cores, fitting, kind, where, most);
+}
+
+}  // namespace
+
+Result<json> Master::acquire(const json& request, const Tenant& tenant) {
+  TESSERA_TRY(const AllocRecord wanted, wanted_of(request, tenant));
+  Fields fields(request, "request");
+  const PlacementRequest placement{.arch = wanted.arch,
+                                   .cores = wanted.cores_wanted,
+                                   .memory_bytes = wanted.memory_bytes,
+                                   .node = fields.text("node", "")};
+  TESSERA_RETURN_IF_ERROR(fields.status());
+  const auto begin = steady_clock::now();
+  json times;
+  TESSERA_TRY(const AllocRecord record, acquire_on(wanted, placement, tenant, times));
+  const Lock lock(mutex_);
+  json reply = alloc_json(record);
+  reply["ticket"] = record.ticket;
+  times["total_us"] = microseconds(steady_clock::now() - begin);
+  reply["times"] = times;
+  return reply;
+}
+
+// Where the node that was chosen does not take it, the next one is asked.
+Result<AllocRecord> Master::acquire_on(const AllocRecord& wanted, const PlacementRequest& placement,
+                                       const Tenant& tenant, json& times) {
+  std::set<std::string> refused;
+  std::string why;
+  for (;;) {
+    AllocRecord record = wanted;
+    const AllocKey key{record.tenant, record.id};
+    json grant;
+    {
+      const Lock lock(mutex_);
+      TESSERA_RETURN_IF_ERROR(check_leading());
+      if (allocs_.contains(key)) {
+        return invalid(fmt::format("tenant '{}' has an allocation '{}'; choose another name, or "
+                                   "free it",
+                                   key.first, key.second));
+      }
+      std::vector<CardState> all = cards();
+      std::erase_if(all, [&](const CardState& card) { return refused.contains(card.node); });
+      const auto choice = choose_placement(all, placement);
+      TESSERA_RETURN_IF_ERROR(
+          check_quota(tenant, record.cores_wanted,
+                      choice.has_value() ? choice->memory_bytes : record.memory_bytes));
+      if (!choice.has_value()) {
+        return unavailable(refused.empty() ? room_text(all, placement)
+                                           : fmt::format("no node takes it: {}", why));
+      }
+      const CardState& card = all[choice->card];
+      record.node = card.node;
+      record.incarnation = nodes_.at(card.node).record.incarnation;
+      record.card = card.card;
+      record.cores = choice->cores;
+      record.arch = card.shape.arch;
+      record.memory_bytes = choice->memory_bytes;
+      PoolRecord pool = pool_of({card.node, card.card});
+      for (const int core : record.cores) pool.free[static_cast<std::size_t>(core)] = false;
+      ++pool.generation;
+      const auto begin = steady_clock::now();
+      TESSERA_RETURN_IF_ERROR(commit({}, {pool}, record));
+      times["store_us"] = microseconds(steady_clock::now() - begin);
+      allocs_.at(key).changes = true;
+      grant = to_node("grant", record);
+    }
+    const auto begin = steady_clock::now();
+    const auto granted = call_node(record.node, grant);
+    times["node_us"] = microseconds(steady_clock::now() - begin);
+    const Lock lock(mutex_);
+    const auto found = allocs_.find(key);
+    if (found != allocs_.end()) found->second.changes = false;
+    if (granted.ok()) {
+      note("acquire", tenant.name,
+           fmt::format("'{}': {} cores on node {}, card {}", record.id, record.cores.size(),
+                       record.node, record.card));
+      return record;
+    }
+    why = granted.error().message;
+    refused.insert(record.node);
+    if (const auto node = nodes_.find(record.node); node != nodes_.end()) {
+      node->second.is_checked = false;
+    }
+    TESSERA_RETURN_IF_ERROR(forget_alloc(key));
+    if (granted.error().code != ErrorCode::kUnavailable) return granted.error();
+  }
+}
+
+// The node lets go first: nobody else gets the cores before.
+Status Master::free_alloc(const AllocKey& key, const std::string& why) {
+  json revoke;
+  std::string node;
+  {
+    const Lock lock(mutex_);
+    TESSERA_RETURN_IF_ERROR(check_leading());
+    const auto found = allocs_.find(key);
+    if (found == allocs_.end()) return {};
+    if (found->second.changes) {
+      return unavailable(
+          fmt::format("allocation '{}' is being changed at present; try again", key.second));
+    }
+    found->second.changes = true;
+    node = found->second.record.node;
+    revoke = to_node("revoke", found->second.record);
+    revoke["why"] = why;
+  }
+  const auto revoked = node.empty() ? Result<json>(json::object()) : call_node(node, revoke);
+  const Lock lock(mutex_);
+  const auto found = allocs_.find(key);
+  if (found == allocs_.end()) return {};
+  found->second.changes = false;
+  if (!revoked.ok()) {
+    return unavailable(fmt::format("'{}' is not given back yet, since node '{}' does not answer "
+                                   "({}); it comes back when that node's lease ends",
+                                   key.second, node, revoked.error().message));
+  }
+  TESSERA_RETURN_IF_ERROR(forget_alloc(key));
+  note("release", key.first, fmt::format("'{}': {}", key.second, why));
+  return {};
+}
+
+Result<json> Master::release(const json& request, const Tenant& tenant) {
+  AllocKey key;
+  {
+    const Lock lock(mutex_);
+    TESSERA_RETURN_IF_ERROR(check_leading());
+    TESSERA_TRY(key, find_alloc(request, tenant));
+  }
+  TESSERA_RETURN_IF_ERROR(free_alloc(key, "its tenant gives it back"));
+  return json{{"alloc", key.second}};
+}
+
+Result<json> Master::unused(const json& request) {
+  Fields fields(request, "request of a node");
+  const std::string secret = fields.text("secret");
+  const json* const list = fields.array("allocs");
+  TESSERA_RETURN_IF_ERROR(fields.status());
+  std::vector<AllocKey> keys;
+  {
+    const Lock lock(mutex_);
+    TESSERA_RETURN_IF_ERROR(check_leading());
+    if (secret != cluster_.secret) return invalid("who calls is no node of this cluster");
+    for (const auto& [key, alloc] : allocs_) {
+      const bool named = std::ranges::any_of(
+          *list, [&](const json& id) { return id.is_string() && id.get<std::string>() == key.second; });
+      if (named && !alloc.record.kept) keys.push_back(key);
+    }
+  }
+  for (const AllocKey& key : keys) {
+    const Status freed = free_alloc(key, "its user has gone");
+    audit("release", {.name = key.first, .token = {}},
+          {{"alloc", key.second}, {"why", "its user has gone"}},
+          freed.ok() ? "" : freed.error().message);
+  }
+  return json::object();
+}
+
+Result<json> Master::resize(const json& request, const Tenant& tenant) {
+  Fields fields(request, "request");
+  const int cores = static_cast<int>(fields.integer("cores", 1, 1024));
+  TESSERA_RETURN_IF_ERROR(fields.status());
+  const auto begin = steady_clock::now();
+  AllocRecord before, after;
+  AllocKey key;
+  json move;
+  {
+    const Lock lock(mutex_);
+    TESSERA_RETURN_IF_ERROR(check_leading());
+    TESSERA_TRY(key, find_alloc(request, tenant));
+    Alloc& alloc = allocs_.at(key);
+    before = after = alloc.record;
+    if (alloc.changes || before.node.empty()) {
+      return unavailable(fmt::format("allocation '{}' {}; try again", before.id,
+                                     alloc.changes ? "is being changed at present"
+                                                   : "has no cores at present"));
+    }
+    TESSERA_RETURN_IF_ERROR(check_quota(tenant, cores - before.cores_wanted, 0));
+    PlacementRequest placement{.arch = {}, .cores = cores, .memory_bytes = before.memory_bytes,
+                               .node = before.node, .own = before.cores};
+    std::vector<CardState> all = cards();
+    std::erase_if(all, [&](const CardState& card) {
+      return card.node != before.node || card.card != before.card;
+    });
+    if (all.empty()) return unavailable(fmt::format("node '{}' is not there", before.node));
+    for (const int group : groups_of(before.cores, all.front().shape.cores_per_group)) {
+      all.front().memory_taken[static_cast<std::size_t>(group)] -= before.memory_bytes;
+    }
+    const auto choice = choose_on_card(all.front(), placement);
+    if (!choice.has_value()) return unavailable(room_text(all, placement));
+    after.cores = choice->cores;
+    after.cores_wanted = cores;
+    PoolRecord pool = pool_of({before.node, before.card});
+    for (const int core : after.cores) pool.free[static_cast<std::size_t>(core)] = false;
+    ++pool.generation;
+    TESSERA_RETURN_IF_ERROR(commit({}, {pool}, std::nullopt));
+    alloc.changes = true;
+    move = to_node("move", after);
+  }
+  const auto called = steady_clock::now();
+  const auto moved = call_node(before.node, move);
+  const double node_us = microseconds(steady_clock::now() - called);
+  const Lock lock(mutex_);
+  const auto found = allocs_.find(key);
+  if (found == allocs_.end()) return unavailable(fmt::format("allocation '{}' is gone", key.second));
+  found->second.changes = false;
+  const AllocRecord& has = moved.ok() ? after : before;
+  PoolRecord pool = pool_of({before.node, before.card});
+  for (const auto* const cores_of : {&before.cores, &after.cores}) {
+    for (const int core : *cores_of) {
+      pool.free[static_cast<std::size_t>(core)] = std::ranges::count(has.cores, core) == 0;
+    }
+  }
+  ++pool.generation;
+  if (!moved.ok()) nodes_.at(before.node).is_checked = false;
+  TESSERA_RETURN_IF_ERROR(commit({}, {pool}, has));
+  if (!moved.ok()) return moved.error();
+  note("resize", tenant.name,
+       fmt::format("'{}': {} cores, was {}", key.second, after.cores.size(), before.cores.size()));
+  json reply = alloc_json(after);
+  reply["times"] = {{"node_us", node_us},
+                    {"move_us", moved->value("move_us", 0.0)},
+                    {"total_us", microseconds(steady_clock::now() - begin)}};
+  return reply;
+}
+
+Result<json> Master::locate(const json& request, const Tenant& tenant) {
+  const Lock lock(mutex_);
+  TESSERA_RETURN_IF_ERROR(check_leading());
+  TESSERA_TRY(const AllocKey key, find_alloc(request, tenant));
+  const Alloc& alloc = allocs_.at(key);
+  json reply = alloc_json(alloc.record);
+  reply["ticket"] = alloc.record.ticket;
+  if (alloc.changes && reply["state"] == "placed") reply["state"] = "waits";
+  return reply;
+}
+
+Result<json> Master::drain(const json& request, const Tenant& tenant) {
+  if (!tenant.is_operator) {
+    return invalid(fmt::format("tenant '{}' is no operator; nodes are theirs", tenant.name));
+  }
+  Fields fields(request, "request");
+  const std::string node = fields.name("node");
+  const bool drains = fields.flag("on", true);
+  TESSERA_RETURN_IF_ERROR(fields.status());
+  const Lock lock(mutex_);
+  TESSERA_RETURN_IF_ERROR(check_leading());
+  std::vector<PoolRecord> pools;
+  for (const auto& [key, pool] : pools_) {
+    if (key.first != node) continue;
+    pools.push_back(pool.record);
+    pools.back().draining = drains;
+    ++pools.back().generation;
+  }
+  if (pools.empty()) {
+    std::string known;
+    for (const auto& [id, one] : nodes_) known += (known.empty() ? "" : ", ") + id;
+    return invalid(fmt::format("there is no node '{}'; there are {}", node, known));
+  }
+  TESSERA_RETURN_IF_ERROR(commit({}, pools, std::nullopt));
+  std::int64_t left = 0;
+  for (const auto& [key, alloc] : allocs_) left += alloc.record.node == node ? 1 : 0;
+  note("drain", tenant.name,
+       fmt::format("node {} {}; {} allocations are on it", node,
+                   drains ? "gets nothing new" : "is in use again", left));
+  return json{{"node", node}, {"draining", drains}, {"allocs", left}};
+}
+
+json Master::status(const Tenant& tenant) const {
+  json nodes = json::array(), pool = json::array(), allocs = json::array();
+  for (const auto& [id, node] : nodes_) {
+    json cards = json::array();
+    for (const CardRecord& card : node.record.cards) cards.push_back({{"arch", card.arch}, {"cores", card.cores()}});
+    nodes.push_back({{"node", id},
+                     {"endpoint", node.record.endpoint},
+                     {"incarnation", node.record.incarnation},
+                     {"on_control_loss", on_control_loss_name(node.record.on_control_loss)},
+                     {"state", node.is_here ? "here" : "unreachable"},
+                     {"cards", cards}});
+  }
+  for (const CardState& card : cards()) {
+    pool.push_back({{"node", card.node},
+                    {"card", card.card},
+                    {"arch", card.shape.arch},
+                    {"cores", card.shape.cores()},
+                    {"free", std::ranges::count(card.free, true)},
+                    {"generation", pool_of({card.node, card.card}).generation},
+                    {"draining", card.draining}});
+  }
+  for (const auto& [key, alloc] : allocs_) {
+    if (tenant.is_operator || key.first == tenant.name) allocs.push_back(alloc_json(alloc.record));
+  }
+  return {{"master", options_.endpoint}, {"epoch", candidate_->epoch()},
+          {"store", store_.describe()},  {"nodes", nodes},
+          {"pool", pool},                {"allocs", allocs}};
+}
+
+json Master::events(const json& request, const Tenant& tenant) const {
+  const json after = request.value("after", json(0));
+  const std::int64_t from = after.is_number_integer() ? after.get<std::int64_t>() : 0;
+  json list = json::array();
+  for (const Event& event : events_) {
+    const bool own = event.tenant == tenant.name || tenant.is_operator;
+    if (event.number <= from || !own) continue;
+    list.push_back({{"number", event.number},
+                    {"unix_ms", event.unix_ms},
+                    {"kind", event.kind},
+                    {"tenant", event.tenant},
+                    {"text", event.text}});
+  }
+  return {{"events", list}};
+}
+
+}  // namespace tessera::cluster

@@ -1,0 +1,161 @@
+// The master of a cluster: which node has what, written down before anybody is told.
+//
+//   client ─ acquire ─► choose cores ─► one transaction ─► node: grant ─► client: where, and the ticket
+//
+// There may be several; one is elected, and the others refuse with its address. What it knows comes from the
+// store, so the next one goes on where it ended. A transaction holds only while its master leads, the pool of
+// the card has not changed and the node is the same incarnation; nodes refuse masters of a smaller epoch.
+//
+// Allocations of a node whose lease has ended are placed elsewhere, or wait for room.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cluster/caller.h"
+#include "cluster/placement.h"
+#include "cluster/records.h"
+#include "cluster/tenants.h"
+#include "store/election.h"
+#include "store/store.h"
+
+namespace tessera::cluster {
+
+struct MasterOptions {
+  std::string endpoint = {};  // where it answers, HOST:PORT
+  std::chrono::milliseconds ttl{3000};
+  std::chrono::milliseconds store_timeout{700};
+  std::chrono::milliseconds node_timeout{2000};
+  Tenants tenants = {};
+  // A line for each acquisition, release and refusal.
+  std::function<void(const nlohmann::json&)> audit = {};
+};
+
+// For several threads at once, but for tick().
+class Master {
+ public:
+  // All of them outlive it.
+  Master(store::Store& store, Caller& caller, Clock clock, MasterOptions options);
+  Master(const Master&) = delete;
+  Master& operator=(const Master&) = delete;
+
+  // Stands for election, renews, looks at the nodes. To be called every TTL / 12 or more often, by one thread.
+  void tick();
+  // Gives up its lease, so that the next one leads at once.
+  void leave();
+
+  // A request of a client or a node. kUnavailable of a master that does not lead names the one that does:
+  // "the master is at HOST:PORT".
+  Result<nlohmann::json> handle(const nlohmann::json& request);
+
+  bool is_leading() const;
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+  using Lock = std::unique_lock<std::mutex>;
+  struct Node {
+    NodeRecord record;
+    store::Revision created = 0;
+    bool is_here = true;    // false: of a kept one whose lease has ended
+    bool is_checked = false;  // what it runs is what is written down
+    Time next_check{};
+  };
+  struct Pool {
+    PoolRecord record;
+    store::Revision modified = 0;  // 0: not in the store yet
+  };
+  struct Alloc {
+    AllocRecord record;
+    store::Revision modified = 0;
+    bool changes = false;  // somebody works on it
+    Time next_try{};       // of one that waits
+  };
+  struct Event {
+    std::int64_t number = 0;
+    std::int64_t unix_ms = 0;
+    std::string kind, tenant, text;
+  };
+  using PoolKey = std::pair<std::string, int>;
+  using AllocKey = std::pair<std::string, std::string>;  // tenant, id
+  struct Stay;  // an allocation is worked on
+
+  // ---- leading (master_lead.cc)
+  void keep_lease();
+  void stand();
+  void take_over();
+  Status read_all();
+  Result<ClusterRecord> ensure_cluster();
+  void look_at_nodes();
+  void take_in_nodes(const std::vector<store::Entry>& entries);
+  void add_node(NodeRecord record, store::Revision created);
+  void lose_node(const std::string& id);
+  void check_nodes();
+  void check_node(const std::string& id);
+  void compare_with_node(const std::string& id, const nlohmann::json& listed,
+                         std::vector<nlohmann::json>& calls);
+  void adopt(const AllocRecord& record);
+  void place_waiting();
+  void place_again(const AllocKey& key);
+  void step_down(const std::string& why);
+
+  // ---- requests (master.cc)
+  Result<nlohmann::json> acquire(const nlohmann::json& request, const Tenant& tenant);
+  Result<AllocRecord> acquire_on(const AllocRecord& wanted, const PlacementRequest& placement,
+                                 const Tenant& tenant, nlohmann::json& times);
+  Result<nlohmann::json> release(const nlohmann::json& request, const Tenant& tenant);
+  Result<nlohmann::json> resize(const nlohmann::json& request, const Tenant& tenant);
+  Result<nlohmann::json> locate(const nlohmann::json& request, const Tenant& tenant);
+  Result<nlohmann::json> drain(const nlohmann::json& request, const Tenant& tenant);
+  Result<nlohmann::json> unused(const nlohmann::json& request);
+  nlohmann::json status(const Tenant& tenant) const;
+  nlohmann::json events(const nlohmann::json& request, const Tenant& tenant) const;
+  Status free_alloc(const AllocKey& key, const std::string& why);
+
+  // ---- shared; with the lock held, but for call_node
+  Status check_leading() const;
+  Status check_quota(const Tenant& tenant, int more_cores, std::int64_t more_memory) const;
+  Result<AllocKey> find_alloc(const nlohmann::json& request, const Tenant& tenant) const;
+  std::vector<CardState> cards() const;
+  bool is_used_by_others(const PoolKey& key, int core, const AllocRecord& but) const;
+  PoolRecord pool_of(const PoolKey& key) const;
+  Status commit(store::Transaction transaction, const std::vector<PoolRecord>& pools,
+                const std::optional<AllocRecord>& alloc);
+  Status forget_alloc(const AllocKey& key);
+  nlohmann::json to_node(const char* call, const AllocRecord& record) const;
+  Result<nlohmann::json> call_node(const std::string& node, const nlohmann::json& request);
+  void note(const std::string& kind, const std::string& tenant, const std::string& text);
+  void audit(const std::string& what, const Tenant& tenant, const nlohmann::json& fields,
+             const std::string& refused = {}) const;
+  nlohmann::json alloc_json(const AllocRecord& record) const;
+
+  store::Store& store_;
+  Caller& caller_;
+  const Clock clock_;
+  const MasterOptions options_;
+
+  mutable std::mutex mutex_;  // of what follows
+  store::LeaseId lease_ = 0;
+  std::chrono::milliseconds granted_{0};
+  Time held_until_{}, next_renewal_{}, next_look_{};
+  std::optional<store::Candidate> candidate_;
+  bool leads_ = false;
+  ClusterRecord cluster_;
+  std::string leader_endpoint_;  // as last known, where it does not lead
+  std::map<std::string, Node> nodes_;
+  std::map<PoolKey, Pool> pools_;
+  std::map<AllocKey, Alloc> allocs_;
+  std::deque<Event> events_;
+  std::int64_t next_event_ = 1;
+};
+
+}  // namespace tessera::cluster

@@ -1,0 +1,459 @@
+// How a master comes to lead, and how it keeps what it knows true: the nodes' leases, and what they really run.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cluster/fields.h"
+#include "cluster/master.h"
+#include "cluster/random_name.h"
+
+namespace tessera::cluster {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenTries{500};
+
+}  // namespace
+
+void Master::tick() {
+  keep_lease();
+  stand();
+  bool leads = false, look = false;
+  {
+    const Lock lock(mutex_);
+    leads = leads_;
+    look = leads && clock_() >= next_look_;
+    if (look) next_look_ = clock_() + options_.ttl / 12;
+  }
+  if (!leads) take_over();
+  if (look) look_at_nodes();
+  check_nodes();
+  place_waiting();
+}
+
+void Master::leave() {
+  store::LeaseId lease = 0;
+  {
+    const Lock lock(mutex_);
+    lease = std::exchange(lease_, 0);
+    leads_ = false;
+    candidate_.reset();
+  }
+  if (lease != 0) (void)store_.revoke_lease(lease, options_.store_timeout);
+}
+
+// With the lock held. What it knows is read again before it leads once more.
+void Master::step_down(const std::string& why) {
+  if (leads_) note("master", "", fmt::format("does not lead: {}", why));
+  leads_ = false;
+}
+
+void Master::keep_lease() {
+  store::LeaseId lease = 0;
+  {
+    const Lock lock(mutex_);
+    if (lease_ != 0 && clock_() >= held_until_) {
+      step_down("its lease may have ended");
+      lease_ = 0;
+      candidate_.reset();
+    }
+    if (lease_ == 0 || clock_() < next_renewal_) return;
+    lease = lease_;
+  }
+  const auto sent = clock_();
+  const auto renewed = store_.renew_lease(lease, options_.store_timeout);
+  const Lock lock(mutex_);
+  if (lease_ != lease) return;
+  if (!renewed.ok()) {
+    next_renewal_ = clock_() + options_.ttl / 12;
+    return;
+  }
+  if (renewed->is_alive) {
+    held_until_ = sent + renewed->ttl;
+    next_renewal_ = sent + renewed->ttl / 3;
+    return;
+  }
+  step_down("its lease has ended");
+  lease_ = 0;
+  candidate_.reset();
+}
+
+void Master::stand() {
+  {
+    const Lock lock(mutex_);
+    if (candidate_.has_value()) return;
+  }
+  const auto sent = clock_();
+  const auto lease = store_.grant_lease(options_.ttl, options_.store_timeout);
+  if (!lease.ok()) return;
+  auto candidate = store::Candidate::stand(store_, kMasterKey, options_.endpoint, lease->id,
+                                           options_.store_timeout);
+  if (!candidate.ok()) {
+    (void)store_.revoke_lease(lease->id, options_.store_timeout);
+    return;
+  }
+  const Lock lock(mutex_);
+  lease_ = lease->id;
+  held_until_ = sent + lease->ttl;
+  next_renewal_ = sent + lease->ttl / 3;
+  candidate_.emplace(std::move(*candidate));
+}
+
+// Leads if it is its turn.
+void Master::take_over() {
+  std::optional<store::Candidate> candidate;
+  {
+    const Lock lock(mutex_);
+    if (!candidate_.has_value() || clock_() < next_look_) return;
+    next_look_ = clock_() + options_.ttl / 24;
+    candidate = candidate_;
+  }
+  const auto leads = candidate->is_leading(options_.store_timeout);
+  if (!leads.ok()) {
+    const auto current = store_.read(candidate->key(), options_.store_timeout);
+    const Lock lock(mutex_);
+    if (current.ok() && !current->entry.has_value()) {  // the store has lost it
+      lease_ = 0;
+      candidate_.reset();
+    }
+    leader_endpoint_.clear();
+    return;
+  }
+  if (!*leads) {
+    const auto leader = store::current_leader(store_, kMasterKey, options_.store_timeout);
+    const Lock lock(mutex_);
+    leader_endpoint_ = leader.ok() && leader->has_value() ? (*leader)->value : "";
+    return;
+  }
+  const auto cluster = ensure_cluster();
+  if (!cluster.ok()) return;
+  const Lock lock(mutex_);
+  cluster_ = *cluster;
+  if (!read_all().ok()) return;
+  leads_ = true;
+  leader_endpoint_ = options_.endpoint;
+  next_look_ = clock_();
+  note("master", "", fmt::format("{} leads with epoch {}", options_.endpoint, candidate->epoch()));
+}
+
+// Of a store that has none yet: a new one.
+Result<ClusterRecord> Master::ensure_cluster() {
+  for (int tries = 0; tries < 2; ++tries) {
+    TESSERA_TRY(const store::MaybeEntry at, store_.read(kClusterKey, options_.store_timeout));
+    if (at.entry.has_value()) return parse_cluster(at.entry->value);
+    const ClusterRecord record{random_name(), random_name()};
+    TESSERA_TRY(const auto done,
+                store_.commit({.comparisons = {store::absent(kClusterKey)},
+                               .puts = {{kClusterKey, encode(record), 0}}},
+                              options_.store_timeout));
+    if (done.succeeded()) return record;
+  }
+  return Error{ErrorCode::kUnavailable, "the cluster's record cannot be made"};
+}
+
+// With the lock held, by one that does not lead yet: nobody waits for it. What is no record of ours is left alone.
+Status Master::read_all() {
+  TESSERA_TRY(const store::Entries pools, store_.read_prefix(kPoolPrefix, options_.store_timeout));
+  TESSERA_TRY(const store::Entries allocs,
+              store_.read_prefix(kAllocPrefix, options_.store_timeout));
+  TESSERA_TRY(const store::Entries nodes,
+              store_.read_prefix(kNodesPrefix, options_.store_timeout));
+  pools_.clear();
+  allocs_.clear();
+  nodes_.clear();
+  for (const store::Entry& entry : pools.entries) {
+    auto pool = parse_pool(entry.value);
+    if (!pool.ok()) continue;
+    pools_[{pool->node, pool->card}] = {*pool, entry.modified};
+  }
+  for (const store::Entry& entry : allocs.entries) {
+    auto alloc = parse_alloc(entry.value);
+    if (!alloc.ok()) continue;
+    allocs_[{alloc->tenant, alloc->id}] = {.record = *alloc, .modified = entry.modified};
+  }
+  // What is free follows from what is allocated: a change may have been left half done.
+  for (auto& [key, pool] : pools_) pool.record.free.assign(pool.record.free.size(), true);
+  for (const auto& [key, alloc] : allocs_) {
+    const auto pool = pools_.find({alloc.record.node, alloc.record.card});
+    if (pool == pools_.end()) continue;
+    for (const int core : alloc.record.cores) {
+      const auto place = static_cast<std::size_t>(core);
+      if (place < pool->second.record.free.size()) pool->second.record.free[place] = false;
+    }
+  }
+  for (const store::Entry& entry : nodes.entries) {
+    auto node = parse_node(entry.value);
+    if (node.ok()) nodes_[node->id] = {.record = *node, .created = entry.created};
+  }
+  return {};
+}
+
+// ---- nodes ----
+
+void Master::look_at_nodes() {
+  const auto nodes = store_.read_prefix(kNodesPrefix, options_.store_timeout);
+  if (!nodes.ok()) return;
+  const Lock lock(mutex_);
+  if (leads_) take_in_nodes(nodes->entries);
+}
+
+void Master::take_in_nodes(const std::vector<store::Entry>& entries) {
+  std::set<std::string> here;
+  for (const store::Entry& entry : entries) {
+    auto record = parse_node(entry.value);
+    if (!record.ok() || node_key(record->id) != entry.key) continue;
+    here.insert(record->id);
+    const auto known = nodes_.find(record->id);
+    const bool is_same = known != nodes_.end() && known->second.created == entry.created;
+    bool has_pools = true;
+    for (std::size_t card = 0; card < record->cards.size(); ++card) {
+      has_pools = has_pools && pools_.contains({record->id, static_cast<int>(card)});
+    }
+    if (is_same && known->second.is_here && has_pools) continue;
+    add_node(std::move(*record), entry.created);
+    if (!leads_) return;
+  }
+  std::vector<std::string> gone;
+  for (const auto& [id, node] : nodes_) {
+    if (node.is_here && !here.contains(id)) gone.push_back(id);
+  }
+  // Also those that had ended before this master led.
+  for (const auto& [key, alloc] : allocs_) {
+    const std::string& id = alloc.record.node;
+    if (!id.empty() && !nodes_.contains(id) && std::ranges::count(gone, id) == 0) gone.push_back(id);
+  }
+  for (const std::string& id : gone) {
+    lose_node(id);
+    if (!leads_) return;
+  }
+}
+
+void Master::add_node(NodeRecord record, store::Revision created) {
+  const auto known = nodes_.find(record.id);
+  const bool is_another = known == nodes_.end() || known->second.created != created;
+  std::vector<PoolRecord> pools;
+  for (std::size_t card = 0; card < record.cards.size(); ++card) {
+    const PoolKey key{record.id, static_cast<int>(card)};
+    const auto cores = static_cast<std::size_t>(record.cards[card].cores());
+    PoolRecord pool = pool_of(key);
+    const bool keeps = record.on_control_loss == OnControlLoss::kKeep;
+    if (pool.free.size() == cores && pool.keeps == keeps) continue;
+    pool.node = record.id;
+    pool.card = static_cast<int>(card);
+    if (pool.free.size() != cores) pool.free.assign(cores, true);
+    pool.keeps = keeps;
+    ++pool.generation;
+    pools.push_back(std::move(pool));
+  }
+  if (!pools.empty() && !commit({}, pools, std::nullopt).ok()) return;
+  if (is_another) {
+    note("node", "", fmt::format("{} at {} is here", record.id, record.endpoint));
+  }
+  const std::string id = record.id;
+  nodes_[id] = {.record = std::move(record), .created = created};
+}
+
+// Its lease has ended: what it had is placed elsewhere, unless it keeps it.
+void Master::lose_node(const std::string& id) {
+  const auto pool = pools_.lower_bound({id, 0});
+  if (pool != pools_.end() && pool->first.first == id && pool->second.record.keeps) {
+    Node& node = nodes_[id];
+    node.record.id = id;
+    node.record.on_control_loss = OnControlLoss::kKeep;
+    node.is_here = false;
+    note("node", "", fmt::format("{} is unreachable and keeps what it runs", id));
+    return;
+  }
+  note("node", "", fmt::format("the lease of {} has ended", id));
+  std::vector<AllocRecord> lost;
+  for (const auto& [key, alloc] : allocs_) {
+    if (alloc.record.node == id) lost.push_back(alloc.record);
+  }
+  for (AllocRecord record : lost) {
+    record.node.clear();
+    record.incarnation.clear();
+    record.cores.clear();
+    if (!commit({}, {}, record).ok()) return;
+    note("lost", record.tenant, fmt::format("'{}' was on node {}", record.id, id));
+  }
+  store::Transaction forget;
+  std::vector<PoolKey> keys;
+  for (const auto& [key, pool] : pools_) {
+    if (key.first == id) keys.push_back(key);
+  }
+  for (const PoolKey& key : keys) forget.deletes.push_back(pool_key(key.first, key.second));
+  if (!commit(std::move(forget), {}, std::nullopt).ok()) return;
+  for (const PoolKey& key : keys) pools_.erase(key);
+  nodes_.erase(id);
+}
+
+// ---- what they run ----
+
+void Master::check_nodes() {
+  std::vector<std::string> unchecked;
+  {
+    const Lock lock(mutex_);
+    if (!leads_) return;
+    for (auto& [id, node] : nodes_) {
+      if (!node.is_here || node.is_checked || clock_() < node.next_check) continue;
+      node.next_check = clock_() + kBetweenTries;
+      unchecked.push_back(id);
+    }
+  }
+  for (const std::string& id : unchecked) check_node(id);
+}
+
+void Master::check_node(const std::string& id) {
+  json request;
+  {
+    const Lock lock(mutex_);
+    if (!leads_) return;
+    request = to_node("list", {});
+    request.erase("alloc");
+  }
+  const auto listed = call_node(id, request);
+  if (!listed.ok()) return;
+  std::vector<json> calls;
+  {
+    const Lock lock(mutex_);
+    const auto found = nodes_.find(id);
+    if (!leads_ || found == nodes_.end()) return;
+    if (listed->value("incarnation", "") != found->second.record.incarnation) return;
+    found->second.is_checked = true;
+    compare_with_node(id, *listed, calls);
+  }
+  bool all_done = true;
+  for (const json& call : calls) all_done = call_node(id, call).ok() && all_done;
+  const Lock lock(mutex_);
+  const auto found = nodes_.find(id);
+  if (found != nodes_.end() && !all_done) found->second.is_checked = false;
+}
+
+// What is to be said to it so that it runs what is written down. What it runs of a store that lost everything is
+// written down anew.
+void Master::compare_with_node(const std::string& id, const json& listed,
+                               std::vector<json>& calls) {
+  const json* const list = listed.contains("allocs") ? &listed["allocs"] : nullptr;
+  std::set<AllocKey> runs;
+  for (std::size_t i = 0; list != nullptr && list->is_array() && i < list->size(); ++i) {
+    const auto record = alloc_from_json((*list)[i]);
+    if (!record.ok()) continue;
+    const AllocKey key{record->tenant, record->id};
+    auto known = allocs_.find(key);
+    if (known == allocs_.end() && (*list)[i].value("cluster", "") != cluster_.id) {
+      adopt(*record);
+      if (!leads_) return;
+      known = allocs_.find(key);
+    }
+    if (known != allocs_.end() && known->second.changes) {
+      runs.insert(key);
+      continue;
+    }
+    if (known == allocs_.end() || known->second.record.node != id ||
+        known->second.record.epoch != record->epoch) {
+      calls.push_back(to_node("revoke", *record));
+      continue;
+    }
+    runs.insert(key);
+    if (known->second.record.cores != record->cores) {
+      calls.push_back(to_node("move", known->second.record));
+    }
+  }
+  for (auto& [key, alloc] : allocs_) {
+    if (alloc.record.node != id || alloc.changes || runs.contains(key)) continue;
+    // It has registered again without it, or never heard of it.
+    AllocRecord record = alloc.record;
+    if (record.incarnation == nodes_.at(id).record.incarnation) {
+      calls.push_back(to_node("grant", record));
+      continue;
+    }
+    record.incarnation = nodes_.at(id).record.incarnation;
+    ++record.epoch;
+    if (!commit({}, {}, record).ok()) return;
+    calls.push_back(to_node("grant", record));
+  }
+}
+
+void Master::adopt(const AllocRecord& record) {
+  PoolRecord pool = pool_of({record.node, record.card});
+  const auto cores = static_cast<int>(pool.free.size());
+  for (const int core : record.cores) {
+    if (core >= cores || !pool.free[static_cast<std::size_t>(core)]) return;
+    pool.free[static_cast<std::size_t>(core)] = false;
+  }
+  ++pool.generation;
+  if (!commit({}, {pool}, record).ok()) return;
+  note("rebuilt", record.tenant,
+       fmt::format("'{}' runs on node {}; the store had lost it", record.id, record.node));
+}
+
+// ---- those that wait ----
+
+void Master::place_waiting() {
+  std::vector<AllocKey> waiting;
+  {
+    const Lock lock(mutex_);
+    if (!leads_) return;
+    for (auto& [key, alloc] : allocs_) {
+      if (!alloc.record.node.empty() || alloc.changes || clock_() < alloc.next_try) continue;
+      alloc.next_try = clock_() + kBetweenTries;
+      waiting.push_back(key);
+    }
+  }
+  for (const AllocKey& key : waiting) place_again(key);
+}
+
+void Master::place_again(const AllocKey& key) {
+  AllocRecord record;
+  json grant;
+  {
+    const Lock lock(mutex_);
+    const auto found = allocs_.find(key);
+    if (!leads_ || found == allocs_.end() || found->second.changes) return;
+    record = found->second.record;
+    const std::vector<CardState> all = cards();
+    const auto choice = choose_placement(all, {.arch = record.arch,
+                                               .cores = record.cores_wanted,
+                                               .memory_bytes = record.memory_bytes});
+    if (!choice.has_value()) return;
+    const CardState& card = all[choice->card];
+    record.node = card.node;
+    record.incarnation = nodes_.at(card.node).record.incarnation;
+    record.card = card.card;
+    record.cores = choice->cores;
+    ++record.epoch;
+    PoolRecord pool = pool_of({card.node, card.card});
+    for (const int core : record.cores) pool.free[static_cast<std::size_t>(core)] = false;
+    ++pool.generation;
+    if (!commit({}, {pool}, record).ok()) return;
+    allocs_.at(key).changes = true;
+    grant = to_node("grant", record);
+  }
+  const auto granted = call_node(record.node, grant);
+  const Lock lock(mutex_);
+  const auto found = allocs_.find(key);
+  if (found == allocs_.end()) return;
+  found->second.changes = false;
+  if (granted.ok()) {
+    note("placed", key.first,
+         fmt::format("'{}': {} cores on node {}, card {}", key.second, record.cores.size(),
+                     record.node, record.card));
+    return;
+  }
+  // Back to waiting; the node is asked what it has.
+  if (const auto node = nodes_.find(record.node); node != nodes_.end()) {
+    node->second.is_checked = false;
+  }
+  PoolRecord pool = pool_of({record.node, record.card});
+  for (const int core : record.cores) pool.free[static_cast<std::size_t>(core)] = true;
+  ++pool.generation;
+  record.node.clear();
+  record.incarnation.clear();
+  record.cores.clear();
+  (void)commit({}, {pool}, record);
+}
+
+}  // namespace tessera::cluster

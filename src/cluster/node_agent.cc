@@ -1,0 +1,338 @@
+#include "cluster/node_agent.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cluster/fields.h"
+#include "cluster/random_name.h"
+#include "store/election.h"
+
+namespace tessera::cluster {
+namespace {
+
+using nlohmann::json;
+using std::chrono::steady_clock;
+
+Error unavailable(std::string message) { return {ErrorCode::kUnavailable, std::move(message)}; }
+
+std::int64_t nanoseconds(steady_clock::time_point time) {
+  return std::chrono::nanoseconds(time.time_since_epoch()).count();
+}
+
+}  // namespace
+
+NodeAgent::NodeAgent(store::Store& store, NodeWork& work, Caller& caller, Clock clock,
+                     NodeOptions options)
+    : store_(store),
+      work_(work),
+      caller_(caller),
+      clock_(std::move(clock)),
+      options_(std::move(options)) {}
+
+void NodeAgent::log(const char* event, json fields) const {
+  if (!options_.log) return;
+  fields["event"] = event;
+  fields["t_ns"] = nanoseconds(clock_());
+  fields["node"] = options_.id;
+  options_.log(fields);
+}
+
+steady_clock::time_point NodeAgent::begins_until() const { return held_until_ - granted_ / 4; }
+steady_clock::time_point NodeAgent::fenced_at() const { return held_until_ - granted_ / 10; }
+
+bool NodeAgent::is_registered() const {
+  const Lock lock(mutex_);
+  return lease_ != 0;
+}
+
+// ---- the lease ----
+
+void NodeAgent::tick() {
+  bool renewal_is_due = false, registered = false;
+  {
+    const Lock lock(mutex_);
+    registered = lease_ != 0;
+    const auto now = clock_();
+    if (registered && now >= fenced_at() && options_.on_control_loss == OnControlLoss::kFence) {
+      fence("the store has been silent for too long");
+      registered = false;
+    }
+    renewal_is_due = registered && now >= next_renewal_;
+  }
+  if (renewal_is_due) renew();
+  if (!registered) register_now();
+  report_unused();
+}
+
+void NodeAgent::renew() {
+  store::LeaseId lease = 0;
+  {
+    const Lock lock(mutex_);
+    lease = lease_;
+  }
+  const auto sent = clock_();
+  const auto renewed = store_.renew_lease(lease, options_.store_timeout);
+  const Lock lock(mutex_);
+  if (lease_ != lease) return;
+  if (!renewed.ok()) {
+    next_renewal_ = clock_() + options_.ttl / 12;
+    return;
+  }
+  if (renewed->is_alive) {
+    granted_ = renewed->ttl;
+    held_until_ = sent + renewed->ttl;
+    next_renewal_ = sent + renewed->ttl / 3;
+    log("held", {{"until_ns", nanoseconds(fenced_at())}});
+    return;
+  }
+  lease_ = 0;  // what is held is looked at when it registers
+}
+
+// Its entry under a new lease. What it holds stays if the store has lost what it knew, and so nobody can have
+// been given it.
+void NodeAgent::register_now() {
+  const auto at = store_.read(kClusterKey, options_.store_timeout);
+  if (!at.ok() || !at->entry.has_value()) return;
+  const auto cluster = parse_cluster(at->entry->value);
+  if (!cluster.ok()) return;
+  const auto sent = clock_();
+  const auto lease = store_.grant_lease(options_.ttl, options_.store_timeout);
+  if (!lease.ok()) return;
+  NodeRecord record{.id = options_.id,
+                    .incarnation = random_name(),
+                    .endpoint = options_.endpoint,
+                    .on_control_loss = options_.on_control_loss,
+                    .cards = options_.cards};
+  const std::string key = node_key(options_.id);
+  const auto done = store_.commit({.comparisons = {store::absent(key)},
+                                   .puts = {{key, encode(record), lease->id}}},
+                                  options_.store_timeout);
+  if (!done.ok() || !done->succeeded()) {
+    // The one before it is still there, until its lease ends.
+    (void)store_.revoke_lease(lease->id, options_.store_timeout);
+    return;
+  }
+  const Lock lock(mutex_);
+  const bool keeps = options_.on_control_loss == OnControlLoss::kKeep;
+  if (!keeps && cluster_.id == cluster->id) fence("its lease has ended");
+  if (cluster_.id != cluster->id) master_epoch_ = 0;
+  cluster_ = *cluster;
+  incarnation_ = record.incarnation;
+  lease_ = lease->id;
+  granted_ = lease->ttl;
+  held_until_ = sent + lease->ttl;
+  next_renewal_ = sent + lease->ttl / 3;
+  log("registered", {{"incarnation", incarnation_}, {"until_ns", nanoseconds(fenced_at())}});
+}
+
+void NodeAgent::leave() {
+  store::LeaseId lease = 0;
+  {
+    const Lock lock(mutex_);
+    lease = lease_;
+    fence("the node leaves");
+  }
+  if (lease != 0) (void)store_.revoke_lease(lease, options_.store_timeout);
+}
+
+// With the lock held.
+void NodeAgent::fence(const std::string& why) {
+  while (!held_.empty()) drop(held_.begin()->first, why);
+  if (lease_ != 0) log("fenced", {{"why", why}});
+  lease_ = 0;
+}
+
+void NodeAgent::drop(const std::string& id, const std::string& why) {
+  const auto found = held_.find(id);
+  if (found == held_.end()) return;
+  const AllocRecord record = found->second.record;
+  held_.erase(found);
+  work_.revoke(id);
+  log("disown", {{"alloc", id}, {"epoch", record.epoch}, {"why", why}});
+}
+
+// Those whose users have gone are given back, by the master.
+void NodeAgent::report_unused() {
+  std::vector<std::string> unused;
+  std::string secret;
+  {
+    const Lock lock(mutex_);
+    const auto now = clock_();
+    if (lease_ == 0 || now < next_report_) return;
+    secret = cluster_.secret;
+    for (auto& [id, held] : held_) {
+      if (held.record.kept || held.users > 0) continue;
+      if (now - held.unused_since < options_.idle_limit) continue;
+      unused.push_back(id);
+    }
+    if (unused.empty()) return;
+    next_report_ = now + std::chrono::milliseconds(500);
+  }
+  const auto leader = store::current_leader(store_, kMasterKey, options_.store_timeout);
+  if (!leader.ok() || !leader->has_value()) return;
+  constexpr std::chrono::milliseconds kForAnswer{300};
+  (void)caller_.call((*leader)->value,
+                     {{"call", "unused"}, {"secret", secret}, {"node", options_.id}, {"allocs", unused}},
+                     kForAnswer);
+}
+
+// ---- the master's requests ----
+
+Status NodeAgent::check_master(const json& request) {
+  Fields fields(request, "request of a master");
+  const std::string secret = fields.text("secret");
+  const std::int64_t epoch = fields.integer("epoch", 1, std::int64_t{1} << 53);
+  TESSERA_RETURN_IF_ERROR(fields.status());
+  if (lease_ == 0) {
+    return unavailable(fmt::format("node '{}' is not registered at present", options_.id));
+  }
+  if (secret != cluster_.secret) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("node '{}': who calls is no master of this cluster", options_.id)};
+  }
+  if (epoch < master_epoch_) {
+    return unavailable(fmt::format(
+        "node '{}': a master of epoch {} calls, which one of epoch {} has followed", options_.id,
+        epoch, master_epoch_));
+  }
+  master_epoch_ = epoch;
+  return {};
+}
+
+Result<json> NodeAgent::handle(const json& request) {
+  Lock lock(mutex_);
+  TESSERA_RETURN_IF_ERROR(check_master(request));
+  const std::string call = request.value("call", json("")).is_string()
+                               ? request.value("call", "")
+                               : std::string();
+  if (call == "grant") return grant(request, lock);
+  if (call == "move") return move(request, lock);
+  if (call == "revoke") return revoke(request);
+  if (call == "list") return list();
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("a node does not know the call '{}'", call)};
+}
+
+namespace {
+
+json reply_of(const AllocRecord& record) {
+  return {{"alloc", record.id}, {"epoch", record.epoch}, {"card", record.card}, {"cores", record.cores}};
+}
+
+Result<AllocRecord> alloc_of(const json& request) {
+  if (!request.contains("alloc")) {
+    return Error{ErrorCode::kInvalidModel, "request of a master: 'alloc' is missing"};
+  }
+  return alloc_from_json(request["alloc"]);
+}
+
+}  // namespace
+
+// The lock is not held while the work is done; that of one allocation comes from one master, which waits for it.
+Result<json> NodeAgent::grant(const json& request, Lock& lock) {
+  TESSERA_TRY(const AllocRecord record, alloc_of(request));
+  if (record.node != options_.id || record.incarnation != incarnation_) {
+    return unavailable(fmt::format("node '{}' has registered again since", options_.id));
+  }
+  if (clock_() >= begins_until()) {
+    return unavailable(fmt::format("node '{}' has not reached the store lately", options_.id));
+  }
+  const auto found = held_.find(record.id);
+  if (found != held_.end()) {
+    if (found->second.record.epoch == record.epoch) return reply_of(found->second.record);
+    drop(record.id, "it comes again");
+  }
+  lock.unlock();
+  const Status done = work_.grant(record);
+  lock.lock();
+  TESSERA_RETURN_IF_ERROR(done);
+  if (lease_ == 0 || record.incarnation != incarnation_) {
+    work_.revoke(record.id);
+    return unavailable(fmt::format("node '{}' has registered again since", options_.id));
+  }
+  held_[record.id] = {record, cluster_.id, 0, clock_(), {}};
+  log("own", reply_of(record));
+  return reply_of(record);
+}
+
+Result<json> NodeAgent::move(const json& request, Lock& lock) {
+  TESSERA_TRY(const AllocRecord record, alloc_of(request));
+  if (!is_held(record)) return not_here(record.id);
+  const auto begin = clock_();
+  lock.unlock();
+  const Status done = work_.move(record);
+  lock.lock();
+  TESSERA_RETURN_IF_ERROR(done);
+  if (!is_held(record)) return not_here(record.id);
+  const std::chrono::duration<double, std::micro> lasted = clock_() - begin;
+  held_[record.id].record = record;
+  log("own", reply_of(record));
+  json reply = reply_of(record);
+  reply["move_us"] = lasted.count();
+  return reply;
+}
+
+Result<json> NodeAgent::revoke(const json& request) {
+  Fields fields(request, "request of a master");
+  const std::string id = fields.name("id");
+  TESSERA_RETURN_IF_ERROR(fields.status());
+  drop(id, fields.text("why", "the master says so"));
+  return json::object();
+}
+
+json NodeAgent::list() const {
+  json allocs = json::array();
+  for (const auto& [id, held] : held_) {
+    json one = to_json(held.record);
+    one["cluster"] = held.cluster;
+    allocs.push_back(std::move(one));
+  }
+  return {{"incarnation", incarnation_}, {"allocs", allocs}};
+}
+
+// ---- its users ----
+
+Result<AllocRecord> NodeAgent::admit(const std::string& id, const std::string& ticket) {
+  const Lock lock(mutex_);
+  const auto found = held_.find(id);
+  if (found != held_.end() && found->second.record.ticket == ticket) return found->second.record;
+  return not_here(id);
+}
+
+Error NodeAgent::not_here(const std::string& id) const {
+  return unavailable(fmt::format("node '{}' has no allocation '{}'", options_.id, id));
+}
+
+bool NodeAgent::is_held(const AllocRecord& alloc) const {
+  const auto found = held_.find(alloc.id);
+  return found != held_.end() && found->second.record.epoch == alloc.epoch;
+}
+
+Status NodeAgent::may_begin(const AllocRecord& alloc) {
+  const Lock lock(mutex_);
+  if (!is_held(alloc)) return not_here(alloc.id);
+  if (options_.on_control_loss == OnControlLoss::kKeep || clock_() < begins_until()) return {};
+  return unavailable(fmt::format(
+      "node '{}' has not reached the store lately and begins nothing new", options_.id));
+}
+
+Status NodeAgent::may_answer(const AllocRecord& alloc) {
+  const Lock lock(mutex_);
+  const bool in_time = options_.on_control_loss == OnControlLoss::kKeep || clock_() < fenced_at();
+  if (is_held(alloc) && in_time) return {};
+  return unavailable(fmt::format(
+      "node '{}' has lost allocation '{}' while it ran; its result is not used", options_.id,
+      alloc.id));
+}
+
+void NodeAgent::count_user(const std::string& id, int more) {
+  const Lock lock(mutex_);
+  const auto found = held_.find(id);
+  if (found == held_.end()) return;
+  found->second.users += more;
+  found->second.unused_since = clock_();
+}
+
+}  // namespace tessera::cluster

@@ -1,0 +1,123 @@
+// What a node daemon has to do with the cluster: it registers under a lease, keeps that, does what the master
+// says, and gives up everything before the lease can end without it.
+//
+//   held_until = when the last renewal that succeeded was sent + TTL
+//   ├─ until 3/4 of the TTL   runs begin
+//   ├─ until 9/10             runs are answered
+//   └─ then                   fenced: it has no allocation any more, whatever the store or the master think
+//
+// So a daemon that was cut off or paused has let go before anybody else can be given what it had. It does not run
+// anything itself: that is behind NodeWork.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cluster/caller.h"
+#include "cluster/records.h"
+#include "store/store.h"
+
+namespace tessera::cluster {
+
+// Does on the cards what the agent says. For several threads at once, but for
+// those of one allocation.
+class NodeWork {
+ public:
+  virtual ~NodeWork() = default;
+  virtual Status grant(const AllocRecord& alloc) = 0;
+  // Other cores of the same card. After an error it has what it had.
+  virtual Status move(const AllocRecord& alloc) = 0;
+  // Nothing of it begins or is answered any more. Its cores may take a while to be clear.
+  virtual void revoke(const std::string& id) = 0;
+};
+
+struct NodeOptions {
+  std::string id = {};
+  std::string endpoint = {};  // where it answers, HOST:PORT
+  std::vector<CardRecord> cards = {};
+  std::chrono::milliseconds ttl{3000};
+  OnControlLoss on_control_loss = OnControlLoss::kFence;
+  std::chrono::milliseconds store_timeout{700};
+  // An allocation that is not kept, and that nobody has used for so long, is given back.
+  std::chrono::milliseconds idle_limit{5000};
+  // Who owned what, line by line, JSON: "held", "own", "disown" with times of the steady clock.
+  std::function<void(const nlohmann::json&)> log = {};
+};
+
+// For several threads at once, but for tick().
+class NodeAgent {
+ public:
+  // All of them outlive it.
+  NodeAgent(store::Store& store, NodeWork& work, Caller& caller, Clock clock, NodeOptions options);
+  NodeAgent(const NodeAgent&) = delete;
+  NodeAgent& operator=(const NodeAgent&) = delete;
+
+  // Registers, renews, fences, reports. To be called every TTL / 12 or more often, by one thread.
+  void tick();
+  // Gives up what it has, and its lease.
+  void leave();
+
+  // A request of the master.
+  Result<nlohmann::json> handle(const nlohmann::json& request);
+
+  // The allocation, where the ticket is the one that the master gave out for it.
+  Result<AllocRecord> admit(const std::string& id, const std::string& ticket);
+  // kUnavailable: the allocation is not here (any more), or the store has been silent for too long.
+  Status may_begin(const AllocRecord& alloc);
+  Status may_answer(const AllocRecord& alloc);
+  // How many use it: 1 more, or 1 less.
+  void count_user(const std::string& id, int more);
+
+  bool is_registered() const;
+  const NodeOptions& options() const { return options_; }
+
+ private:
+  struct Held {
+    AllocRecord record;
+    std::string cluster;  // whose store had it
+    int users = 0;
+    std::chrono::steady_clock::time_point unused_since;
+    std::chrono::steady_clock::time_point reported;
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  void renew();
+  void register_now();
+  void report_unused();
+  void fence(const std::string& why);
+  void drop(const std::string& id, const std::string& why);
+  Status check_master(const nlohmann::json& request);
+  Result<nlohmann::json> grant(const nlohmann::json& request, Lock& lock);
+  Result<nlohmann::json> move(const nlohmann::json& request, Lock& lock);
+  Result<nlohmann::json> revoke(const nlohmann::json& request);
+  nlohmann::json list() const;
+  Error not_here(const std::string& id) const;
+  bool is_held(const AllocRecord& alloc) const;
+  std::chrono::steady_clock::time_point begins_until() const;
+  std::chrono::steady_clock::time_point fenced_at() const;
+  void log(const char* event, nlohmann::json fields) const;
+
+  store::Store& store_;
+  NodeWork& work_;
+  Caller& caller_;
+  const Clock clock_;
+  const NodeOptions options_;
+
+  mutable std::mutex mutex_;  // of what follows
+  ClusterRecord cluster_;     // empty: none is known yet
+  std::string incarnation_;
+  store::LeaseId lease_ = 0;  // 0: not registered
+  std::chrono::milliseconds granted_{0};
+  std::chrono::steady_clock::time_point held_until_{}, next_renewal_{}, next_report_{};
+  std::int64_t master_epoch_ = 0;  // the largest that has called
+  std::map<std::string, Held> held_;
+};
+
+}  // namespace tessera::cluster

@@ -1,0 +1,217 @@
+#include "cluster/node_service.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "arch/architecture_file.h"
+#include "base/guarded.h"
+#include "cluster/client_session.h"
+#include "cluster/fields.h"
+
+namespace tessera::cluster {
+
+using nlohmann::json;
+
+// Waits for runs whose allocation is gone, so that nobody else has to.
+class NodeService::Closer {
+ public:
+  Closer() : thread_([this] { work(); }) {}
+  ~Closer() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+      changed_.notify_all();
+    }
+    thread_.join();
+  }
+
+  struct Work {
+    std::vector<std::shared_ptr<ClientSession>> sessions;     // shared with their connections
+    std::shared_ptr<device::VirtualProcessor> processor;  // shared with them
+  };
+  void add(Work work) {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(work));
+    changed_.notify_all();
+  }
+  bool wait_until_idle(std::chrono::milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, patience, [this] { return queue_.empty() && !works_; });
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return ends_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      Work work = std::move(queue_.front());
+      queue_.pop_front();
+      works_ = true;
+      lock.unlock();
+      for (const auto& session : work.sessions) session->close();
+      work = {};
+      lock.lock();
+      works_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  std::deque<Work> queue_;
+  bool works_ = false, ends_ = false;
+  std::thread thread_;
+};
+
+Result<std::unique_ptr<NodeService>> NodeService::create(NodeServiceOptions options) {
+  std::unique_ptr<NodeService> service(new NodeService(std::move(options)));
+  for (const ChipConfig& chip : service->options_.cards) {
+    TESSERA_TRY(service->cards_.emplace_back(), device::VirtualCard::create(chip));
+  }
+  return service;
+}
+
+NodeService::NodeService(NodeServiceOptions options)
+    : options_(std::move(options)),
+      packages_(options_.package_bytes_max, options_.cards),
+      closer_(std::make_unique<Closer>()) {}
+
+NodeService::~NodeService() {
+  for (const auto& [connection, session] : sessions_) session->close();
+}
+
+std::vector<CardRecord> NodeService::card_records() const {
+  std::vector<CardRecord> records;
+  for (const ChipConfig& chip : options_.cards) {
+    records.push_back({.arch = chip.name,
+                       .fingerprint = fmt::format("{:016x}", fingerprint(chip)),
+                       .groups = chip.card.groups,
+                       .cores_per_group = chip.card.cores_per_group,
+                       .memory_bytes = chip.dram.bytes});
+  }
+  return records;
+}
+
+// ---- the agent's orders ----
+
+Status NodeService::grant(const AllocRecord& alloc) {
+  if (alloc.card >= std::ssize(cards_)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("card {}, of {}", alloc.card, cards_.size())};
+  }
+  // What others have just given up may still be on the cores.
+  constexpr std::chrono::milliseconds kForOthers{1500};
+  (void)closer_->wait_until_idle(kForOthers);
+  TESSERA_TRY(auto processor, cards_[static_cast<std::size_t>(alloc.card)]->take(
+                                  {.name = alloc.id,
+                                   .core_numbers = alloc.cores,
+                                   .memory_bytes = alloc.memory_bytes,
+                                   .weight = alloc.weight}));
+  const std::lock_guard lock(mutex_);
+  granted_[alloc.id] = {alloc, std::move(processor)};
+  return {};
+}
+
+Status NodeService::move(const AllocRecord& alloc) {
+  std::shared_ptr<device::VirtualProcessor> processor;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = granted_.find(alloc.id);
+    if (found != granted_.end()) processor = found->second.processor;
+  }
+  if (processor == nullptr) {
+    return Error{ErrorCode::kUnavailable, fmt::format("there is no allocation '{}'", alloc.id)};
+  }
+  return processor->move(alloc.cores);
+}
+
+void NodeService::revoke(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = granted_.find(id);
+  if (found == granted_.end()) return;
+  std::vector<std::shared_ptr<ClientSession>> sessions;
+  for (const auto& [connection, session] : sessions_) {
+    if (session->alloc().id == id) sessions.push_back(session);
+  }
+  closer_->add({std::move(sessions), std::move(found->second.processor)});
+  granted_.erase(found);
+}
+
+// ---- connections ----
+
+std::shared_ptr<ClientSession> NodeService::session_of(std::uint64_t connection) {
+  const std::lock_guard lock(mutex_);
+  const auto found = sessions_.find(connection);
+  return found == sessions_.end() ? nullptr : found->second;
+}
+
+MessageLimits NodeService::limits(std::uint64_t connection) {
+  // Who has shown no ticket sends no tensors.
+  if (session_of(connection) == nullptr) return {.text_bytes = 1 << 20, .body_bytes = 0};
+  return {.text_bytes = 1 << 20,
+          .body_bytes = static_cast<std::uint64_t>(options_.package_bytes_max)};
+}
+
+void NodeService::disconnected(std::uint64_t connection) {
+  std::shared_ptr<ClientSession> session;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = sessions_.find(connection);
+    if (found == sessions_.end()) return;
+    session = std::move(found->second);
+    sessions_.erase(found);
+  }
+  session->close();
+}
+
+Result<Reply> NodeService::handle(Request request) {
+  TESSERA_TRY(const json text, parse_object(request.text, "request"));
+  if (text.contains("secret")) {
+    TESSERA_TRY(const json answer, agent_->handle(text));
+    return Reply{dump(answer), {}};
+  }
+  if (text.contains("ticket")) return open(text, request.connection);
+  const auto session = session_of(request.connection);
+  if (session != nullptr) return session->handle(request, text);
+  return Error{ErrorCode::kInvalidArgument,
+               "this connection has shown no ticket of an allocation; the master gives them out"};
+}
+
+Result<Reply> NodeService::open(const json& request, std::uint64_t connection) {
+  Fields fields(request, "request of a client");
+  const std::string id = fields.name("alloc"), ticket = fields.name("ticket");
+  TESSERA_RETURN_IF_ERROR(fields.status());
+  TESSERA_TRY(const AllocRecord record, agent_->admit(id, ticket));
+  std::shared_ptr<device::VirtualProcessor> processor;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = granted_.find(id);
+    if (found != granted_.end() && !sessions_.contains(connection)) {
+      processor = found->second.processor;
+    }
+  }
+  if (processor == nullptr) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("allocation '{}' cannot be opened on this connection", id)};
+  }
+  // Made without the lock, since it tells the agent of itself.
+  const auto session = std::make_shared<ClientSession>(record, processor, *agent_, packages_);
+  {
+    const std::lock_guard lock(mutex_);
+    sessions_[connection] = session;
+    if (!granted_.contains(id)) session->close();
+  }
+  return Reply{dump({{"alloc", id},
+                     {"arch", processor->chip().name},
+                     {"fingerprint", fmt::format("{:016x}", fingerprint(processor->chip()))},
+                     {"memory_bytes", processor->memory_bytes()},
+                     {"cores", record.cores}}),
+               {}};
+}
+
+}  // namespace tessera::cluster

@@ -1,0 +1,73 @@
+// The cards of a node, and what clients do on them: who shows the ticket of an allocation loads networks on its
+// virtual processor and runs them.
+//
+//   open   ticket ─► the connection belongs to the allocation
+//   put    package or program, once for each digest and node
+//   load   digest ─► compiled for the cores that it has
+//   infer  inputs ─► outputs and what the run cost; tensors that stay here are blocks
+//
+// A run's own error is part of an answer; an error as the answer means that this node did not do it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cluster/caller.h"
+#include "cluster/channel.h"
+#include "cluster/node_agent.h"
+#include "cluster/package_cache.h"
+#include "device/virtual_card.h"
+
+namespace tessera::cluster {
+
+class ClientSession;
+
+struct NodeServiceOptions {
+  std::vector<ChipConfig> cards;
+  std::int64_t package_bytes_max = std::int64_t{4} << 30;  // of packages that are kept
+  // Each run's beginning and end, as NodeOptions::log.
+  std::function<void(const nlohmann::json&)> log = {};
+};
+
+class NodeService : public Responder, public NodeWork {
+ public:
+  static Result<std::unique_ptr<NodeService>> create(NodeServiceOptions options);
+  ~NodeService() override;
+  // Before the first request; it outlives the service's use.
+  void set_agent(NodeAgent* agent) { agent_ = agent; }
+  std::vector<CardRecord> card_records() const;
+
+  Status grant(const AllocRecord& alloc) override;
+  Status move(const AllocRecord& alloc) override;
+  void revoke(const std::string& id) override;
+
+  Result<Reply> handle(Request request) override;
+  void disconnected(std::uint64_t connection) override;
+  MessageLimits limits(std::uint64_t connection) override;
+
+ private:
+  struct Granted {
+    AllocRecord record;
+    std::shared_ptr<device::VirtualProcessor> processor;  // shared with its sessions
+  };
+  explicit NodeService(NodeServiceOptions options);
+  Result<Reply> open(const nlohmann::json& request, std::uint64_t connection);
+  std::shared_ptr<ClientSession> session_of(std::uint64_t connection);
+
+  const NodeServiceOptions options_;
+  NodeAgent* agent_ = nullptr;
+  PackageCache packages_;
+  std::vector<std::shared_ptr<device::VirtualCard>> cards_;  // shared with what runs on them
+
+  std::mutex mutex_;  // of what follows
+  std::map<std::string, Granted> granted_;
+  std::map<std::uint64_t, std::shared_ptr<ClientSession>> sessions_;  // shared with who closes them
+  class Closer;
+  std::unique_ptr<Closer> closer_;
+};
+
+}  // namespace tessera::cluster

@@ -1,0 +1,54 @@
+// A master and a node as they run: server, agent and the thread that ticks. Several in one process make a cluster
+// on loopback; as programs they are `tessera master` and `tessera node`.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "arch/chip_config.h"
+#include "base/result.h"
+#include "cluster/master.h"
+#include "cluster/node_agent.h"
+#include "store/store.h"
+
+namespace tessera::cluster {
+
+struct RunningMasterOptions {
+  std::string address = "127.0.0.1";
+  int port = 0;
+  std::string advertised = {};  // host that others reach it by; empty: the address
+  MasterOptions master = {};    // without its endpoint
+};
+
+class RunningMaster {
+ public:
+  // The store outlives it.
+  static Result<std::unique_ptr<RunningMaster>> start(store::Store& store,
+                                                      RunningMasterOptions options);
+  virtual ~RunningMaster() = default;  // leaves: the next one leads at once
+  virtual const std::string& endpoint() const = 0;
+  virtual bool is_leading() const = 0;
+};
+
+struct RunningNodeOptions {
+  std::string address = "127.0.0.1";
+  int port = 0;
+  std::string advertised = {};
+  std::vector<ChipConfig> cards = {};
+  NodeOptions node = {};  // without its endpoint and cards
+};
+
+class RunningNode {
+ public:
+  // The store outlives it.
+  static Result<std::unique_ptr<RunningNode>> start(store::Store& store,
+                                                    RunningNodeOptions options);
+  virtual ~RunningNode() = default;  // gives up what it has
+  virtual const std::string& endpoint() const = 0;
+  virtual bool is_registered() const = 0;
+};
+
+}  // namespace tessera::cluster

@@ -1,0 +1,193 @@
+#include "cluster/remote_processor.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cluster/fields.h"
+#include "cluster/tcp.h"
+
+namespace tessera::cluster {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+RemoteProcessor::RemoteProcessor(ClusterAddress address)
+    : address_(std::move(address)),
+      dialer_(make_tcp_dialer()),
+      master_(*dialer_, address_.masters) {}
+
+json RemoteProcessor::request(const char* call) const {
+  json document = {{"call", call}};
+  if (!address_.tenant.empty()) document["tenant"] = address_.tenant;
+  if (!address_.token.empty()) document["token"] = address_.token;
+  return document;
+}
+
+Result<std::unique_ptr<RemoteProcessor>> RemoteProcessor::acquire(const ClusterAddress& address) {
+  std::unique_ptr<RemoteProcessor> processor(new RemoteProcessor(address));
+  json request = processor->request(address.alloc.empty() ? "acquire" : "locate");
+  if (!address.alloc.empty()) {
+    request["alloc"] = address.alloc;
+    processor->is_own_ = false;
+  } else {
+    request["cores"] = address.cores;
+    request["arch"] = address.arch;
+    request["memory_bytes"] = address.memory_bytes;
+    request["weight"] = address.weight;
+    if (!address.node.empty()) request["node"] = address.node;
+    if (!address.name.empty()) request["name"] = address.name;
+  }
+  // Who waits for room asks again; a refusal comes at once.
+  constexpr milliseconds kForMaster{5000};
+  const auto got = processor->master_.call(request, std::min(address.patience, kForMaster));
+  if (!got.ok()) return got.error();
+  Fields fields(*got, "answer of a master");
+  processor->name_ = fields.name("alloc");
+  TESSERA_RETURN_IF_ERROR(fields.status());
+  const TimePoint deadline = steady_clock::now() + address.patience;
+  if (const Status opened = processor->open(*got, deadline); !opened.ok()) {
+    TESSERA_TRY(const auto link, processor->link());
+  }
+  processor->watcher_ = std::thread([one = processor.get()] { one->watch(); });
+  return processor;
+}
+
+RemoteProcessor::~RemoteProcessor() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+    ended_.notify_all();
+  }
+  if (watcher_.joinable()) watcher_.join();
+  if (!is_own_ || name_.empty()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    link_.reset();
+  }
+  json request = this->request("release");
+  request["alloc"] = name_;
+  // Where nobody answers the node notices that its user has gone.
+  constexpr milliseconds kForRelease{2000};
+  (void)master_.call(request, std::min(kForRelease, address_.patience));
+}
+
+int RemoteProcessor::cores() const {
+  const std::lock_guard lock(mutex_);
+  return cores_;
+}
+
+Status RemoteProcessor::open(const json& where, TimePoint deadline) {
+  Fields fields(where, "answer of a master");
+  const std::string endpoint = fields.text("endpoint"), ticket = fields.text("ticket");
+  const std::string node = fields.text("node"), state = fields.text("state");
+  const std::int64_t epoch = fields.integer("epoch", 1, std::int64_t{1} << 53);
+  TESSERA_RETURN_IF_ERROR(fields.status());
+  if (state != "placed") {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("allocation '{}' has no cores at present ({}); it waits for a node "
+                             "with room",
+                             name_, state)};
+  }
+  constexpr milliseconds kForNode{3000};
+  deadline = std::min(deadline, steady_clock::now() + kForNode);
+  auto link = std::make_shared<NodeLink>();
+  link->node = node;
+  link->epoch = epoch;
+  TESSERA_TRY(link->channel, dialer_->open(endpoint, deadline));
+  TESSERA_TRY(const Message answer,
+              link->channel->call(dump({{"call", "open"}, {"alloc", name_}, {"ticket", ticket}}),
+                                  {}, deadline));
+  TESSERA_TRY(const json opened, parse_object(answer.text, "answer of a node"));
+  Fields of_node(opened, "answer of a node");
+  const std::string arch = of_node.text("arch"), print = of_node.text("fingerprint");
+  const std::int64_t memory = of_node.integer("memory_bytes", 0, std::int64_t{1} << 53);
+  const auto cores = of_node.integers("cores", 0, 1 << 20);
+  TESSERA_RETURN_IF_ERROR(of_node.status());
+  const std::lock_guard lock(mutex_);
+  if (arch_.empty()) {
+    arch_ = arch;
+    fingerprint_ = print;
+    memory_bytes_ = memory;
+  }
+  if (print != fingerprint_) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("node '{}' has '{}' ({}), the one before had '{}' ({})", node, arch,
+                             print, arch_, fingerprint_)};
+  }
+  link->number = next_link_++;
+  cores_ = static_cast<int>(cores.size());
+  link_ = std::move(link);
+  return {};
+}
+
+Result<std::shared_ptr<NodeLink>> RemoteProcessor::link() {
+  const std::lock_guard opening(opening_);
+  const TimePoint deadline = steady_clock::now() + address_.patience;
+  constexpr milliseconds kBetweenTries{50};
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (link_ != nullptr && link_->channel->is_open()) return link_;
+    }
+    json request = this->request("locate");
+    request["alloc"] = name_;
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
+    const auto where = master_.call(request, std::max(left, kBetweenTries));
+    if (!where.ok()) return where.error();
+    const Status opened = open(*where, deadline);
+    if (opened.ok()) continue;
+    if (opened.error().code != ErrorCode::kUnavailable ||
+        steady_clock::now() + kBetweenTries >= deadline) {
+      return opened.error();
+    }
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+}
+
+Result<Message> RemoteProcessor::call(NodeLink& link, const std::string& text, Parts body) {
+  ++link.calls;
+  auto answer = link.channel->call(text, body, TimePoint::max());
+  --link.calls;
+  return answer;
+}
+
+// A node that is paused or cut off answers nothing and ends no connection; the master knows better.
+void RemoteProcessor::watch() {
+  constexpr milliseconds kBetweenLooks{500};
+  for (;;) {
+    bool looks = false;
+    {
+      std::unique_lock lock(mutex_);
+      if (ended_.wait_for(lock, kBetweenLooks, [this] { return ends_; })) return;
+      looks = link_ != nullptr && link_->calls > 0;
+    }
+    if (looks) look_for_another_place();
+  }
+}
+
+void RemoteProcessor::look_for_another_place() {
+  std::shared_ptr<NodeLink> link;
+  {
+    const std::lock_guard lock(mutex_);
+    link = link_;
+  }
+  if (link == nullptr) return;
+  json request = this->request("locate");
+  request["alloc"] = name_;
+  constexpr milliseconds kForAnswer{400};
+  const auto where = master_.call(request, kForAnswer);
+  const bool is_gone = !where.ok() && where.error().code != ErrorCode::kUnavailable;
+  if (where.ok() ? where->value("epoch", link->epoch) != link->epoch : is_gone) {
+    link->channel->end();
+  }
+}
+
+void RemoteProcessor::give_up(const std::shared_ptr<NodeLink>& link) {
+  const std::lock_guard lock(mutex_);
+  if (link_ == link) link_.reset();
+}
+
+}  // namespace tessera::cluster

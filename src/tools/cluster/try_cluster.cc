@@ -1,0 +1,114 @@
+#include "tools/cluster/try_cluster.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "arch/architecture_file.h"
+#include "cluster/processes.h"
+#include "store/etcd_store.h"
+#include "store/in_process_store.h"
+#include "store/local_etcd.h"
+#include "tools/cluster/service_arguments.h"
+#include "tools/terminal/standard_streams.h"
+
+namespace tessera::tools {
+namespace {
+
+// A folder that goes with it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "tessera-etcd-XXXXXX").string();
+    if (::mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct TryStore {
+  std::optional<TemporaryFolder> folder;
+  std::unique_ptr<store::LocalEtcd> etcd;
+  std::unique_ptr<store::Store> store;
+};
+
+Status open_store(bool etcd, TryStore& made) {
+  if (!etcd) {
+    made.store = std::make_unique<store::InProcessStore>();
+    return {};
+  }
+  made.folder.emplace();
+  if (made.folder->path().empty()) {
+    return Error{ErrorCode::kUnavailable, "there is no room for a temporary folder"};
+  }
+  store::LocalEtcdOptions options;
+  options.folder = made.folder->path();
+  TESSERA_TRY(made.etcd, store::LocalEtcd::start(options));
+  store::EtcdOptions to;
+  to.endpoints = made.etcd->endpoints();
+  TESSERA_TRY(made.store, store::connect_etcd(to));
+  return {};
+}
+
+}  // namespace
+
+Status try_cluster(const TryArguments& arguments) {
+  const auto begin = std::chrono::steady_clock::now();
+  TESSERA_TRY(const ChipConfig chip, load_chip_config(arguments.arch));
+  end_on_signals();
+  TryStore store;
+  TESSERA_RETURN_IF_ERROR(open_store(arguments.etcd, store));
+  TESSERA_TRY(auto master, cluster::RunningMaster::start(*store.store, {.port = arguments.port}));
+  std::vector<std::unique_ptr<cluster::RunningNode>> nodes;
+  for (int i = 0; i < arguments.nodes; ++i) {
+    cluster::RunningNodeOptions options;
+    options.cards.assign(static_cast<std::size_t>(arguments.cards), chip);
+    options.node.id = fmt::format("n{}", i);
+    TESSERA_TRY(nodes.emplace_back(), cluster::RunningNode::start(*store.store, options));
+  }
+  constexpr std::chrono::seconds kForStart{30};
+  for (const auto& node : nodes) {
+    while (!node->is_registered() || !master->is_leading()) {
+      if (std::chrono::steady_clock::now() - begin > kForStart) {
+        return Error{ErrorCode::kUnavailable,
+                     fmt::format("the cluster has not started in {} s", kForStart.count())};
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  const std::string name = fmt::format("cluster:{}?cores=4", master->endpoint());
+  tell_event(arguments.json,
+             {{"event", "start"},
+              {"master", master->endpoint()},
+              {"nodes", arguments.nodes},
+              {"store", store.store->describe()},
+              {"device", name},
+              {"seconds", took.count()}},
+             fmt::format("{} nodes of {} card{} '{}', after {:.2f} s; records: {}\n"
+                         "device   {}   (ends with Ctrl-C)",
+                         arguments.nodes, arguments.cards, arguments.cards == 1 ? "" : "s",
+                         chip.name, took.count(), store.store->describe(), name));
+  TESSERA_RETURN_IF_ERROR(check_standard_output());
+  wait_until_end(arguments.seconds);
+  nodes.clear();
+  master.reset();
+  tell_event(arguments.json, {{"event", "end"}}, "ended");
+  return check_standard_output();
+}
+
+}  // namespace tessera::tools

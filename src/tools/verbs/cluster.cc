@@ -1,0 +1,265 @@
+// tessera cluster: a cluster to try, and what there is in one.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "cluster/address.h"
+#include "cluster/master_client.h"
+#include "cluster/tcp.h"
+#include "tools/cluster/try_cluster.h"
+#include "tools/terminal/console.h"
+#include "tools/verb.h"
+
+namespace tessera::tools {
+namespace {
+
+using nlohmann::json;
+
+struct ClusterArguments {
+  std::string action, what;
+  std::vector<std::string> masters = {"127.0.0.1:7400"};
+  std::string arch, node, tenant, token_file;
+  int cores = 0, nodes = 4, cards = 1, port = 7400;
+  std::int64_t memory_bytes = 0, weight = 1, after = 0;
+  bool undo = false, etcd = false, json = false;
+  double seconds = 0, patience = 10;
+};
+
+Error wrong(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
+
+Result<json> ask(const ClusterArguments& arguments, json request) {
+  if (!arguments.tenant.empty()) request["tenant"] = arguments.tenant;
+  if (!arguments.token_file.empty()) {
+    TESSERA_TRY(request["token"], cluster::read_token(arguments.token_file));
+  }
+  const auto dialer = cluster::make_tcp_dialer();
+  cluster::MasterClient client(*dialer, arguments.masters);
+  return client.call(request, std::chrono::milliseconds(
+                                  static_cast<std::int64_t>(1e3 * arguments.patience)));
+}
+
+void print_json(const json& document) { show_lines(json_line(document) + "\n"); }
+
+std::string cores_text(const json& cores) {
+  return fmt::format("{}", fmt::join(cores.get<std::vector<int>>(), " "));
+}
+
+// ---- what there is ----
+
+void print_nodes(const json& status) {
+  TextTable table({"node", "endpoint", "cards", "cores", "on control loss", "state"});
+  for (const json& node : status["nodes"]) {
+    std::int64_t cores = 0;
+    for (const json& card : node["cards"]) cores += card["cores"].get<std::int64_t>();
+    table.add({node["node"], node["endpoint"], std::to_string(node["cards"].size()),
+               std::to_string(cores), node["on_control_loss"], node["state"]});
+  }
+  show_lines(table.text());
+  show("master {}, epoch {}; records: {}\n", status["master"].get<std::string>(),
+       status["epoch"].get<std::int64_t>(), status["store"].get<std::string>());
+}
+
+void print_pool(const json& status) {
+  TextTable cards({"node", "card", "architecture", "cores", "free", "draining"});
+  for (const json& card : status["pool"]) {
+    cards.add({card["node"], std::to_string(card["card"].get<int>()), card["arch"],
+               std::to_string(card["cores"].get<int>()), std::to_string(card["free"].get<int>()),
+               card["draining"].get<bool>() ? "yes" : "-"});
+  }
+  show_lines(cards.text());
+  if (status["allocs"].empty()) return;
+  TextTable allocs({"allocation", "tenant", "node", "card", "cores", "epoch", "state"});
+  for (const json& alloc : status["allocs"]) {
+    allocs.add({alloc["alloc"], alloc["tenant"], alloc["node"],
+                std::to_string(alloc["card"].get<int>()), cores_text(alloc["cores"]),
+                std::to_string(alloc["epoch"].get<std::int64_t>()), alloc["state"]});
+  }
+  show_lines("\n" + allocs.text());
+}
+
+Status show_status(const ClusterArguments& arguments) {
+  TESSERA_TRY(const json status, ask(arguments, {{"call", "status"}}));
+  const bool nodes = arguments.action == "nodes";
+  if (arguments.json) {
+    json shown = {{"master", status["master"]}, {"epoch", status["epoch"]}, {"store", status["store"]}};
+    for (const char* const key : {"nodes", "pool", "allocs"}) {
+      if (nodes == (std::string(key) == "nodes")) shown[key] = status[key];
+    }
+    print_json(shown);
+  } else if (nodes) {
+    print_nodes(status);
+  } else {
+    print_pool(status);
+  }
+  return {};
+}
+
+Status show_events(const ClusterArguments& arguments) {
+  TESSERA_TRY(const json answer, ask(arguments, {{"call", "events"}, {"after", arguments.after}}));
+  if (arguments.json) {
+    print_json(answer);
+    return {};
+  }
+  for (const json& event : answer["events"]) {
+    const auto unix_ms = event["unix_ms"].get<std::int64_t>();
+    const std::time_t seconds = unix_ms / 1000;
+    std::tm utc{};
+    gmtime_r(&seconds, &utc);
+    show("{:>5}  {:02}:{:02}:{:02}.{:03}  {:<8}  {}\n", event["number"].get<std::int64_t>(),
+         utc.tm_hour, utc.tm_min, utc.tm_sec, unix_ms % 1000, event["kind"].get<std::string>(),
+         event["text"].get<std::string>());
+  }
+  return {};
+}
+
+// ---- what is to be done ----
+
+Status print_alloc(const ClusterArguments& arguments, json alloc) {
+  const std::string device = fmt::format("cluster:{}?alloc={}", fmt::join(arguments.masters, ","),
+                                         alloc["alloc"].get<std::string>());
+  alloc["device"] = device;
+  alloc.erase("ticket");
+  if (arguments.json) {
+    print_json(alloc);
+    return {};
+  }
+  show("{}: cores {} of card {} on node {}\ndevice   {}\n", alloc["alloc"].get<std::string>(),
+       cores_text(alloc["cores"]), alloc["card"].get<int>(), alloc["node"].get<std::string>(),
+       device);
+  return {};
+}
+
+Status allocate(const ClusterArguments& arguments) {
+  json request = {{"call", "acquire"},
+                  {"cores", std::max(arguments.cores, 1)},
+                  {"arch", arguments.arch},
+                  {"memory_bytes", arguments.memory_bytes},
+                  {"weight", arguments.weight},
+                  {"kept", true}};
+  if (!arguments.what.empty()) request["name"] = arguments.what;
+  if (!arguments.node.empty()) request["node"] = arguments.node;
+  TESSERA_TRY(json alloc, ask(arguments, std::move(request)));
+  return print_alloc(arguments, std::move(alloc));
+}
+
+Status resize(const ClusterArguments& arguments) {
+  if (arguments.cores == 0) return wrong("resize takes --cores, how many it is to have");
+  TESSERA_TRY(json alloc, ask(arguments, {{"call", "resize"},
+                                          {"alloc", arguments.what},
+                                          {"cores", arguments.cores}}));
+  return print_alloc(arguments, std::move(alloc));
+}
+
+Status release(const ClusterArguments& arguments) {
+  TESSERA_TRY(const json freed,
+              ask(arguments, {{"call", "release"}, {"alloc", arguments.what}}));
+  if (arguments.json) {
+    print_json(freed);
+  } else {
+    show("{}: given back\n", arguments.what);
+  }
+  return {};
+}
+
+Status drain(const ClusterArguments& arguments) {
+  TESSERA_TRY(const json drained, ask(arguments, {{"call", "drain"},
+                                                  {"node", arguments.what},
+                                                  {"on", !arguments.undo}}));
+  if (arguments.json) {
+    print_json(drained);
+    return {};
+  }
+  show("{}: {}; {} allocations are on it\n", arguments.what,
+       arguments.undo ? "in use again" : "gets nothing new",
+       drained["allocs"].get<std::int64_t>());
+  return {};
+}
+
+struct ClusterAction {
+  const char* name;
+  const char* takes;  // that it cannot do without; empty: nothing
+  Status (*act)(const ClusterArguments&);
+};
+
+Status try_one(const ClusterArguments& arguments) {
+  return try_cluster({.nodes = arguments.nodes,
+                      .cards = arguments.cards,
+                      .port = arguments.port,
+                      .arch = arguments.arch.empty() ? "cloud16" : arguments.arch,
+                      .etcd = arguments.etcd,
+                      .seconds = arguments.seconds,
+                      .json = arguments.json});
+}
+
+constexpr ClusterAction kActions[] = {
+    {"try", "", try_one},           {"nodes", "", show_status},
+    {"pool", "", show_status},      {"events", "", show_events},
+    {"alloc", "", allocate},        {"free", "the allocation's name", release},
+    {"resize", "the allocation's name", resize}, {"drain", "the node's name", drain},
+};
+
+Status act(const ClusterArguments& arguments) {
+  std::vector<std::string> names;
+  for (const ClusterAction& action : kActions) {
+    names.emplace_back(action.name);
+    if (arguments.action != action.name) continue;
+    if (*action.takes != '\0' && arguments.what.empty()) {
+      return wrong(fmt::format("{} takes {}", action.name, action.takes));
+    }
+    return action.act(arguments);
+  }
+  return wrong(fmt::format("there is no '{}'; allowed are {}", arguments.action, fmt::join(names, ", ")));
+}
+
+void add_cluster_options(CLI::App& app, ClusterArguments& arguments) {
+  app.add_option("--master", arguments.masters, "HOST:PORT of a master; several: whichever leads")
+      ->capture_default_str();
+  app.add_option("--tenant", arguments.tenant, "who asks, where the cluster has no tokens");
+  app.add_option("--token-file", arguments.token_file, "the tenant's token");
+  app.add_option("--patience", arguments.patience, "seconds that a master is waited for")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  app.add_option("--cores", arguments.cores, "alloc (1 unless given), resize: how many")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--arch", arguments.arch, "alloc: of the card; try: of the cards (cloud16)");
+  app.add_option("--memory-bytes", arguments.memory_bytes,
+                 "alloc: of each group in which it has a core; 0: a core's part")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 50));
+  app.add_option("--weight", arguments.weight, "alloc: of the channels of its groups")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  app.add_option("--node", arguments.node, "alloc: on this node");
+  app.add_flag("--undo", arguments.undo, "drain: the node is in use again");
+  app.add_option("--after", arguments.after, "events: those behind this number")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53));
+  app.add_option("--nodes", arguments.nodes, "try: how many")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--cards", arguments.cards, "try: of each node")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  app.add_option("--port", arguments.port, "try: of the master; 0: any that is free")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  app.add_flag("--etcd", arguments.etcd, "try: keep the records in an etcd that is started for it");
+  app.add_option("--seconds", arguments.seconds, "try: end after so long; 0: with a signal")
+      ->check(CLI::Range(0.0, 1e9));
+  app.add_flag("--json", arguments.json, "print JSON");
+}
+
+}  // namespace
+
+Action cluster_verb(CLI::App& app) {
+  auto arguments = std::make_shared<ClusterArguments>();
+  app.add_option("action", arguments->action,
+                 "try, nodes, pool, alloc, free, resize, drain or events")
+      ->required();
+  app.add_option("name", arguments->what, "of an allocation (alloc, free, resize) or node (drain)");
+  add_cluster_options(app, *arguments);
+  return [arguments] { return act(*arguments); };
+}
+
+}  // namespace tessera::tools

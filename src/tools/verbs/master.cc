@@ -1,0 +1,61 @@
+// tessera master: decides which node of a cluster has what.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cluster/processes.h"
+#include "tessera/file.h"
+#include "tools/cluster/service_arguments.h"
+#include "tools/terminal/standard_streams.h"
+#include "tools/verb.h"
+
+namespace tessera::tools {
+namespace {
+
+struct MasterArguments {
+  ServiceArguments service;
+  std::string tenants_file, audit_file;
+};
+
+Status run_master(const MasterArguments& arguments) {
+  const ServiceArguments& service = arguments.service;
+  TESSERA_RETURN_IF_ERROR(service.check_address());
+  cluster::MasterOptions options{.ttl = std::chrono::milliseconds(service.ttl_ms),
+                                 .store_timeout = std::chrono::milliseconds(service.ttl_ms / 4)};
+  if (!arguments.tenants_file.empty()) {
+    TESSERA_TRY(const std::vector<std::byte> bytes, read_file(arguments.tenants_file));
+    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    auto tenants = cluster::Tenants::parse(text);
+    if (!tenants.ok()) return tenants.error().with_context("'" + arguments.tenants_file + "'");
+    options.tenants = std::move(*tenants);
+  }
+  TESSERA_TRY(options.audit, line_log(arguments.audit_file));
+  TESSERA_TRY(const auto store, service.open_store());
+  end_on_signals();
+  TESSERA_TRY(auto master, cluster::RunningMaster::start(
+                               *store, {.address = service.address,
+                                        .port = service.port,
+                                        .advertised = service.advertised,
+                                        .master = std::move(options)}));
+  tell_event(service.json, {{"event", "start"}, {"endpoint", master->endpoint()}},
+             fmt::format("master at {}   (ends with Ctrl-C)", master->endpoint()));
+  TESSERA_RETURN_IF_ERROR(check_standard_output());
+  wait_until_end(service.seconds);
+  master.reset();
+  tell_event(service.json, {{"event", "end"}}, "ended; the next master leads");
+  return check_standard_output();
+}
+
+}  // namespace
+
+Action master_verb(CLI::App& app) {
+  auto arguments = std::make_shared<MasterArguments>();
+  arguments->service.add_to(app, "--port", 7400);
+  app.add_option("--tenants-file", arguments->tenants_file,
+                 "JSON: a token and quotas for each tenant; without it whoever comes may do all");
+  app.add_option("--audit-file", arguments->audit_file,
+                 "a line is added for each acquisition, release and refusal");
+  return [arguments] { return run_master(*arguments); };
+}
+
+}  // namespace tessera::tools

@@ -1,0 +1,78 @@
+#include "local_cluster.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "arch/architecture_file.h"
+#include "cluster/master_client.h"
+#include "cluster/tcp.h"
+
+namespace tessera::testing {
+
+using nlohmann::json;
+
+LocalCluster::LocalCluster(LocalClusterOptions options) {
+  cluster::MasterOptions of_master{.ttl = options.ttl};
+  if (!options.tenants.empty()) of_master.tenants = cluster::Tenants::parse(options.tenants).value();
+  of_master.audit = [this](const json& line) {
+    const std::lock_guard lock(mutex_);
+    audit_.push_back(line);
+  };
+  master = cluster::RunningMaster::start(store, {.master = std::move(of_master)}).value();
+  for (int i = 0; i < options.nodes; ++i) {
+    cluster::NodeOptions of_node{.id = fmt::format("n{}", i)};
+    of_node.ttl = options.ttl;
+    of_node.idle_limit = options.idle_limit;
+    of_node.log = [this](const json& line) {
+      const std::lock_guard lock(mutex_);
+      log_.push_back(line);
+    };
+    nodes.push_back(cluster::RunningNode::start(
+                        store, {.cards = {*load_chip_config(options.arch)}, .node = of_node})
+                        .value());
+  }
+  wait_for_nodes(nodes.size());
+}
+
+std::string LocalCluster::address(const std::string& rest) const {
+  return fmt::format("cluster:{}?patience=30{}{}", master->endpoint(), rest.empty() ? "" : "&", rest);
+}
+
+Result<json> LocalCluster::ask(const json& request) const {
+  const auto dialer = cluster::make_tcp_dialer();
+  cluster::MasterClient client(*dialer, {master->endpoint()});
+  return client.call(request, std::chrono::seconds(30));
+}
+
+json LocalCluster::call(json request) const {
+  const auto answer = ask(request);
+  EXPECT_TRUE(answer.ok()) << (answer.ok() ? "" : answer.error().to_string());
+  return answer.ok() ? *answer : json::object();
+}
+
+void LocalCluster::wait_for_nodes(std::size_t count) const {
+  const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (std::chrono::steady_clock::now() < last) {
+    const auto status = ask({{"call", "status"}});
+    if (status.ok() ? (*status)["pool"].size() == count
+                    : status.error().code != ErrorCode::kUnavailable) {
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  FAIL() << "there are not " << count << " nodes";
+}
+
+std::vector<json> LocalCluster::owner_log() const {
+  const std::lock_guard lock(mutex_);
+  return log_;
+}
+
+std::vector<json> LocalCluster::audit() const {
+  const std::lock_guard lock(mutex_);
+  return audit_;
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,169 @@
+// A processor of a cluster as a device: the bits, cycles and errors of a virtual processor of this process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../runtime/card_models.h"
+#include "arch/architecture_file.h"
+#include "compile/testing/random_graph.h"
+#include "local_cluster.h"
+#include "network/network.h"
+#include "tessera/runtime.h"
+#include "tessera/session.h"
+#include "tessera/virtual_card.h"
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+using testing::error_of;
+using testing::LocalCluster;
+using testing::network_with_host_step;
+using testing::residual_network;
+using testing::Sample;
+
+// What one run cost, but for when it was.
+void expect_equal(const RunResult& remote, const RunResult& local) {
+  EXPECT_EQ(remote.cycles, local.cycles);
+  EXPECT_EQ(remote.host_cycles, local.host_cycles);
+  EXPECT_EQ(remote.transfer_cycles, local.transfer_cycles);
+  EXPECT_EQ(remote.clock_hertz, local.clock_hertz);
+  EXPECT_EQ(remote.card_end - remote.card_begin, local.card_end - local.card_begin);
+  ASSERT_EQ(remote.engines.size(), local.engines.size());
+  for (std::size_t i = 0; i < local.engines.size(); ++i) {
+    EXPECT_EQ(remote.engines[i].name, local.engines[i].name);
+    EXPECT_EQ(remote.engines[i].busy, local.engines[i].busy);
+    EXPECT_EQ(remote.engines[i].idle, local.engines[i].idle);
+    EXPECT_EQ(remote.engines[i].wire_bytes, local.engines[i].wire_bytes);
+  }
+  ASSERT_EQ(remote.layers.size(), local.layers.size());
+  for (std::size_t i = 0; i < local.layers.size(); ++i) {
+    EXPECT_EQ(remote.layers[i].name, local.layers[i].name);
+    EXPECT_EQ(remote.layers[i].end, local.layers[i].end);
+    EXPECT_EQ(remote.layers[i].split.movement, local.layers[i].split.movement);
+  }
+  ASSERT_EQ(remote.timeline.size(), local.timeline.size());
+  for (std::size_t i = 0; i < local.timeline.size(); ++i) {
+    EXPECT_EQ(remote.timeline[i].layer, local.timeline[i].layer);
+    EXPECT_EQ(remote.timeline[i].begin, local.timeline[i].begin);
+    EXPECT_EQ(remote.timeline[i].end, local.timeline[i].end);
+  }
+  ASSERT_EQ(remote.cores.size(), local.cores.size());
+}
+
+TEST(RemoteDevice, HasTheBitsCyclesAndTimelineOfAVirtualProcessorHere) {
+  const LocalCluster cluster;
+  int turn = 0;
+  for (const Sample& model : {Sample(residual_network(1, 24)), Sample(network_with_host_step())}) {
+    const VirtualCard card = VirtualCard::open().value();
+    Session local =
+        testing::open(model, testing::take(card, {.cores = 4}), {.trace = true});
+    auto remote = Session::open(
+        model.network,
+        {.trace = true, .cluster = cluster.address("cores=4&name=a" + std::to_string(turn++))});
+    ASSERT_TRUE(remote.ok()) << remote.error().to_string();
+    for (int run = 0; run < 2; ++run) {
+      const auto there = remote->run(model.inputs);
+      ASSERT_TRUE(there.ok()) << there.error().to_string();
+      const RunResult here = local.run(model.inputs).value();
+      EXPECT_TRUE(there->outputs == model.outputs);
+      expect_equal(*there, here);
+    }
+  }
+}
+
+TEST(RemoteDevice, APackageGoesOverOnceForANode) {
+  const LocalCluster cluster;
+  const Sample model(residual_network(1, 24));
+  for (const char* const name : {"name=a", "name=b"}) {
+    auto session = Session::open(model.network, {.cluster = cluster.address(name)});
+    ASSERT_TRUE(session.ok()) << session.error().to_string();
+    EXPECT_TRUE(session->run(model.inputs)->outputs == model.outputs);
+  }
+}
+
+TEST(RemoteDevice, RunsOfARuntimeAreOnTheirWayTogether) {
+  const LocalCluster cluster({.nodes = 2});
+  const Sample model(residual_network(3, 24));
+  auto runtime = Runtime::open(
+      {.devices = {{.kind = DeviceKind::kSim, .cluster = cluster.address("cores=2&in_flight=3")},
+                   {.kind = DeviceKind::kSim, .cluster = cluster.address("cores=4")}}});
+  ASSERT_TRUE(runtime.ok()) << runtime.error().to_string();
+  auto loaded = runtime->load(model.network);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().to_string();
+  auto pipeline = runtime->open_pipeline(*loaded).value();
+  auto stream = pipeline.open_stream();
+  std::vector<Job> jobs;
+  for (int i = 0; i < 24; ++i) jobs.push_back(stream.submit(model.inputs).value());
+  for (Job& job : jobs) {
+    const TaskOutcome outcome = job.wait();
+    ASSERT_TRUE(outcome.ok()) << outcome.error().error.to_string();
+    EXPECT_TRUE(outcome.result().outputs() == model.outputs);
+    EXPECT_GT(outcome.result().cycles, 0);
+  }
+}
+
+TEST(RemoteDevice, ErrorsAreThoseOfAVirtualProcessorHere) {
+  const LocalCluster cluster;
+  const VirtualCard card = VirtualCard::open().value();
+  const auto errors = [&](const Network& network, const SessionOptions& options,
+                          const std::string& more) {
+    SessionOptions of_local = options, of_remote = options;
+    of_local.processor = testing::take(
+        card, {.name = "a", .cores = 2, .memory_bytes = more.empty() ? 0 : 4096});
+    of_remote.cluster = cluster.address("name=a&cores=2&arch=cloud16" + more);
+    const auto outcome = [&](const SessionOptions& of) {
+      auto session = Session::open(network, of);
+      if (!session.ok()) return session.error().to_string();
+      const auto run = session->run(Sample(network).inputs);
+      return run.ok() ? std::string() : run.error().to_string();
+    };
+    const std::string here = outcome(of_local);
+    EXPECT_EQ(outcome(of_remote), here);
+    return here;
+  };
+  const Network small = residual_network(1, 24);
+  // For another architecture; more memory than it has; images that do not divide the cores.
+  EXPECT_THAT(errors(residual_network(1, 24, *load_chip_config("tessera128x4")), {}, ""),
+              ::testing::HasSubstr("load it for that architecture"));
+  EXPECT_THAT(errors(small, {}, "&memory=4096"), ::testing::HasSubstr("take more"));
+  EXPECT_THAT(errors(small, {.cores_per_image = 3}, ""), ::testing::HasSubstr("cores an image"));
+}
+
+// Its first output may be the input of the next run.
+Network recurrent_network() {
+  compile::testing::GraphBuilder builder(5);
+  const graph::TensorId x = builder.input({1, 8, 8, 8});
+  const graph::TensorId next =
+      builder.conv(x, {.output_channels = 8, .kernel = 3, .pad = 1});
+  builder.output(next);
+  builder.output(builder.pool(next, PoolFunction::kMaximum, 2, 2, 0));
+  return network::network_from_graph(builder.take(), *load_chip_config("cloud16"), {}).value();
+}
+
+TEST(RemoteDevice, AStateStaysOnTheNode) {
+  const LocalCluster cluster;
+  const Sample model(recurrent_network());
+  const VirtualCard card = VirtualCard::open().value();
+  Session local = testing::open(model, testing::take(card, {.cores = 2}));
+  auto remote = Session::open(model.network, {.cluster = cluster.address("cores=2")});
+  ASSERT_TRUE(remote.ok()) << remote.error().to_string();
+  const Status bound = local.bind_states({{.output = 0, .input = 0}});
+  ASSERT_EQ(error_of(remote->bind_states({{.output = 0, .input = 0}})), error_of(bound));
+  ASSERT_TRUE(bound.ok()) << bound.error().to_string();
+  for (int run = 0; run < 7; ++run) {
+    if (run == 3) {  // it begins anew
+      const std::vector<StateBinding> again = {
+          {.output = 0, .input = 0, .initial = model.inputs[0]}};
+      ASSERT_TRUE(local.bind_states(again).ok());
+      ASSERT_TRUE(remote->bind_states(again).ok());
+    }
+    const RunResult here = local.run({}).value();
+    const auto there = remote->run({});
+    ASSERT_TRUE(there.ok()) << there.error().to_string();
+    EXPECT_TRUE(there->outputs == here.outputs);
+    EXPECT_EQ(there->cycles, here.cycles);
+  }
+}
+
+}  // namespace
+}  // namespace tessera
