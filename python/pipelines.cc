@@ -11,7 +11,12 @@ namespace {
 DeviceOptions to_device(const py::handle& given) {
   if (py::isinstance<py::str>(given)) {
     DeviceOptions options;
-    options.kind = take(device_kind_from_name(given.cast<std::string>()));
+    const auto name = given.cast<std::string>();
+    if (name.starts_with("cluster:")) {
+      options.cluster = name;
+    } else {
+      options.kind = take(device_kind_from_name(name));
+    }
     return options;
   }
   return given.cast<DeviceOptions>();
@@ -344,8 +349,10 @@ void define_devices(py::module_& module) {
       .def(py::init([](const std::string& kind, const std::string& name, const std::string& arch,
                        int kernels, int threads, double pace, bool timing_only, double hang_timeout,
                        int virtual_functions, const std::string& traps, int cores, int cards,
-                       const std::string& split, const VirtualProcessor& processor) {
+                       const std::string& split, const VirtualProcessor& processor,
+                       const std::string& cluster) {
              DeviceOptions options;
+             options.cluster = cluster;
              options.cores = cores;
              options.cards = cards;
              options.split = take(core_split_from_name(split));
@@ -372,7 +379,7 @@ void define_devices(py::module_& module) {
            py::arg("pace") = 0.0, py::arg("timing_only") = false, py::arg("hang_timeout") = 0.0,
            py::arg("virtual_functions") = 1, py::arg("traps") = "", py::arg("cores") = 1,
            py::arg("cards") = 1, py::arg("split") = "auto",
-           py::arg("processor") = VirtualProcessor());
+           py::arg("processor") = VirtualProcessor(), py::arg("cluster") = "");
   py::class_<ModelHandle, std::shared_ptr<ModelHandle>>(module, "Model",
                                                         "A network on devices of a runtime.")
       .def_property_readonly("network", [](ModelHandle& model) { return model->network(); });

@@ -69,7 +69,7 @@ struct DeviceOptions {
   // sim: not empty, the device is this part of a card that others use, too (virtual_card.h): one kernel, with
   // the card's architecture and the processor's cores, and no pace or virtual functions.
   VirtualProcessor processor = {};
-  // sim: not empty, the device is a processor of a cluster: "cluster:HOST:PORT?cores=4&arch=cloud16"
+  // Not empty, the device is a processor of a cluster and a `sim` (host, the default, may stay): "cluster:HOST:PORT?cores=4&arch=cloud16"
   // (docs/cluster.md), with a kernel for each run that may be on its way (in_flight=2). Without arch= it has
   // `arch`, or where that is the default the architecture of the cluster's cards. No pace, virtual functions or
   // part of a card besides.

@@ -300,6 +300,9 @@ typedef struct tessera_device_options {
   const char* split;
   /* sim: the part of a card that the device is; NULL: a card of its own. It keeps the part. */
   const tessera_processor* processor;
+  /* A processor of a cluster, "cluster:HOST:PORT?cores=4" (docs/cluster.md), whatever `kind` says of host and
+   * sim; NULL: a device of this machine */
+  const char* cluster;
 } tessera_device_options;
 
 /* The devices of a runtime, which are opened together. */

@@ -45,6 +45,7 @@ Result<DeviceOptions> device_of(const tessera_device_options& options) {
     TESSERA_TRY(device.split, core_split_from_name(options.split));
   }
   if (options.processor != nullptr) device.processor = options.processor->processor;
+  device.cluster = text_of(options.cluster);
   return device;
 }
 

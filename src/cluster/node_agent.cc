@@ -47,6 +47,13 @@ bool NodeAgent::is_registered() const {
   return lease_ != 0;
 }
 
+std::vector<AllocRecord> NodeAgent::allocations() const {
+  const Lock lock(mutex_);
+  std::vector<AllocRecord> all;
+  for (const auto& [id, held] : held_) all.push_back(held.record);
+  return all;
+}
+
 // ---- the lease ----
 
 void NodeAgent::tick() {

@@ -75,6 +75,7 @@ class NodeAgent {
   // How many use it: 1 more, or 1 less.
   void count_user(const std::string& id, int more);
 
+  std::vector<AllocRecord> allocations() const;  // that it has now
   bool is_registered() const;
   const NodeOptions& options() const { return options_; }
 

@@ -134,7 +134,9 @@ Result<std::shared_ptr<RuntimeState>> RuntimeState::open(const RuntimeOptions& o
                              kDevicesMax)};
   }
   std::map<std::string, int> numbers;
-  for (const DeviceOptions& wanted : options.devices) {
+  for (DeviceOptions wanted : options.devices) {
+    // Its kind need not be said.
+    if (!wanted.cluster.empty() && wanted.kind == DeviceKind::kHost) wanted.kind = DeviceKind::kSim;
     const std::string kind = device_kind_name(wanted.kind);
     const std::string name =
         wanted.name.empty() ? fmt::format("{}{}", kind, numbers[kind]++) : wanted.name;

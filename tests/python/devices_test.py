@@ -2,6 +2,7 @@
 import gc
 import json
 import os
+import subprocess
 import tempfile
 import unittest
 import urllib.request
@@ -23,6 +24,30 @@ def values(seed=1, shape=(3, 4, 5)):
     """Numbers that the processor's vectors (f16) hold as they are."""
     numbers = numpy.random.default_rng(seed).standard_normal(shape)
     return numbers.astype(numpy.float16).astype(numpy.float32)
+
+
+class OnACluster(unittest.TestCase):
+    """A processor of a cluster, by its name."""
+
+    def test_a_cluster_is_a_device(self):
+        cluster = subprocess.Popen(
+            [os.environ["TESSERA_TOOL"], "cluster", "try", "--nodes", "2", "--port", "0", "--json"],
+            stdout=subprocess.PIPE, text=True)
+        try:
+            name = json.loads(cluster.stdout.readline())["device"]
+            network = tessera.load(RELU, arch="cloud16")
+            expected = tessera.Session(network, "sim").run(values())[0]
+            session = tessera.Session(network, name)
+            numpy.testing.assert_array_equal(session.run(values())[0], expected)
+            runtime = tessera.Runtime([name, tessera.Device(cluster=name)])
+            stream = runtime.pipeline(runtime.load(network)).stream()
+            for job in [stream.submit(values()) for _ in range(8)]:
+                numpy.testing.assert_array_equal(job.wait()[0], expected)
+            with self.assertRaisesRegex(tessera.Error, "17 cores are wanted"):
+                tessera.Session(network, name.replace("cores=4", "cores=17"))
+        finally:
+            cluster.terminate()
+            cluster.communicate()
 
 
 class OnACard(unittest.TestCase):

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "arch/architecture_file.h"
+#include "cluster/master_client.h"
 #include "cluster/processes.h"
+#include "cluster/tcp.h"
 #include "store/etcd_store.h"
 #include "store/in_process_store.h"
 #include "store/local_etcd.h"
@@ -64,6 +66,21 @@ Status open_store(bool etcd, TryStore& made) {
   return {};
 }
 
+// Until the master has all of them.
+Status wait_for_cards(const std::string& master, int cards) {
+  const auto dialer = cluster::make_tcp_dialer();
+  cluster::MasterClient client(*dialer, {master});
+  constexpr std::chrono::seconds kForStart{30};
+  const auto last = std::chrono::steady_clock::now() + kForStart;
+  while (std::chrono::steady_clock::now() < last) {
+    TESSERA_TRY(const nlohmann::json status, client.call({{"call", "status"}}, kForStart));
+    if (std::ssize(status["pool"]) == cards) return {};
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return Error{ErrorCode::kUnavailable,
+               fmt::format("the cluster has not started in {} s", kForStart.count())};
+}
+
 }  // namespace
 
 Status try_cluster(const TryArguments& arguments) {
@@ -80,16 +97,8 @@ Status try_cluster(const TryArguments& arguments) {
     options.node.id = fmt::format("n{}", i);
     TESSERA_TRY(nodes.emplace_back(), cluster::RunningNode::start(*store.store, options));
   }
-  constexpr std::chrono::seconds kForStart{30};
-  for (const auto& node : nodes) {
-    while (!node->is_registered() || !master->is_leading()) {
-      if (std::chrono::steady_clock::now() - begin > kForStart) {
-        return Error{ErrorCode::kUnavailable,
-                     fmt::format("the cluster has not started in {} s", kForStart.count())};
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-  }
+  TESSERA_RETURN_IF_ERROR(
+      wait_for_cards(master->endpoint(), arguments.nodes * arguments.cards));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   const std::string name = fmt::format("cluster:{}?cores=4", master->endpoint());
   tell_event(arguments.json,

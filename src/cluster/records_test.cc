@@ -1,0 +1,169 @@
+// Records, messages and addresses: what is written is read as it was, and what is wrong is named.
+#include "cluster/records.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cluster/address.h"
+#include "cluster/message.h"
+#include "cluster/placement.h"
+#include "cluster/resident_tensors.h"
+#include "cluster/run_details.h"
+#include "cluster/tenants.h"
+
+namespace tessera::cluster {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+template <typename Outcome>
+std::string error_of(const Outcome& outcome) {
+  return outcome.ok() ? std::string() : outcome.error().message;
+}
+
+TEST(ClusterRecords, AreReadAsTheyWereWritten) {
+  const NodeRecord node{.id = "n1",
+                        .incarnation = "i1",
+                        .endpoint = "10.0.0.1:7401",
+                        .on_control_loss = OnControlLoss::kKeep,
+                        .cards = {{"cloud16", "0123456789abcdef", 4, 4, 1024}}};
+  EXPECT_EQ(encode(parse_node(encode(node)).value()), encode(node));
+  const PoolRecord pool{.node = "n1", .card = 1, .free = {true, false}, .generation = 3, .draining = true};
+  EXPECT_EQ(encode(parse_pool(encode(pool)).value()), encode(pool));
+  AllocRecord alloc{.id = "a", .tenant = "t", .node = "n1", .incarnation = "i1", .card = 1,
+                    .cores = {1, 3}, .cores_wanted = 2, .arch = "cloud16", .memory_bytes = 4096,
+                    .weight = 2, .epoch = 7, .kept = true, .ticket = "x"};
+  EXPECT_EQ(encode(parse_alloc(encode(alloc)).value()), encode(alloc));
+  const ClusterRecord cluster{"c", "s"};
+  EXPECT_EQ(encode(parse_cluster(encode(cluster)).value()), encode(cluster));
+}
+
+TEST(ClusterRecords, WhatIsWrongIsNamed) {
+  json alloc = json::parse(encode(AllocRecord{.id = "a", .tenant = "t", .node = {}, .incarnation = {},
+                                              .card = 0, .cores = {}, .arch = {}, .ticket = "x"}));
+  EXPECT_EQ(error_of(parse_alloc(alloc.dump())), "");
+  const auto with = [&](const char* key, const json& value) {
+    json other = alloc;
+    other[key] = value;
+    return error_of(parse_alloc(other.dump()));
+  };
+  EXPECT_EQ(with("cores", {1, -1}),
+            "record of an allocation: 'cores' has an entry that is no integer from 0 to 1023");
+  EXPECT_EQ(with("version", 2), "record of an allocation: 'version' is no integer from 1 to 1");
+  EXPECT_EQ(with("weight", 1e30), "record of an allocation: 'weight' is no integer from 1 to 16");
+  EXPECT_EQ(with("kept", 1), "record of an allocation: 'kept' is neither true nor false");
+  EXPECT_THAT(with("id", "a/b"), HasSubstr("allowed are 1 to 64 letters"));
+  EXPECT_THAT(error_of(parse_alloc("[")), HasSubstr("no JSON object"));
+  EXPECT_THAT(error_of(parse_alloc(std::string(100, '['))), HasSubstr("no JSON object"));
+  EXPECT_THAT(error_of(parse_pool(R"({"version":1,"node":"n","card":0,"free":"012","generation":0})")),
+              HasSubstr("'free'"));
+}
+
+TEST(ClusterMessages, HeadsAreCheckedAgainstTheLimits) {
+  const MessageLimits limits{.text_bytes = 10, .body_bytes = 20};
+  const auto parse = [&](MessageHead head) { return error_of(parse_head(encode_head(head), limits)); };
+  EXPECT_EQ(parse({.kind = MessageKind::kReply, .id = 9, .text_bytes = 10, .body_bytes = 20}), "");
+  EXPECT_EQ(parse({.text_bytes = 11}), "a message: 11 bytes of text, allowed up to 10");
+  EXPECT_EQ(parse({.body_bytes = 21}), "a message: 21 bytes, allowed up to 20");
+  auto bytes = encode_head({});
+  bytes[0] = std::byte{'X'};
+  EXPECT_THAT(error_of(parse_head(bytes, limits)), HasSubstr("no part of a cluster"));
+}
+
+TEST(ClusterMessages, AnErrorComesBackWithItsCodeAndText) {
+  for (const ErrorCode code : {ErrorCode::kDoesNotFit, ErrorCode::kUnavailable}) {
+    const Error back = parse_error_text(error_text({code, "what \"and\" why"}));
+    EXPECT_EQ(back.code, code);
+    EXPECT_EQ(back.message, "what \"and\" why");
+  }
+  EXPECT_EQ(parse_error_text("{}").code, ErrorCode::kInternal);
+}
+
+TEST(ClusterMessages, ARunsResultIsReadAsItWasAndItsEndIsKnown) {
+  RunResult run{.cycles = 5, .host_cycles = 6, .clock_hertz = 7};
+  run.engines.push_back({.name = "neural", .busy = 3, .kind = "neural", .index = 1, .wire_bytes = 9});
+  run.layers.push_back({.name = "l", .kind = "conv", .output_dims = {1, 2}, .split = {.before = {"rows"}}});
+  run.timeline.push_back({.engine = "dma", .layer = "l", .begin = 1, .end = 2});
+  run.cores.push_back({1, 2, 3});
+  const auto bytes = encode_details(run);
+  const RunResult back = parse_details(bytes).value();
+  EXPECT_EQ(encode_details(back), bytes);
+  EXPECT_EQ(back.engines[0].wire_bytes, 9);
+  EXPECT_EQ(back.layers[0].split.before, run.layers[0].split.before);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(parse_details(std::span(bytes).first(size)).ok()) << size;
+  }
+}
+
+TEST(ClusterAddresses, SayWhatIsWrong) {
+  const auto address = parse_cluster_address("cluster:h:1,[::1]:2?cores=4&arch=cloud16&in_flight=3").value();
+  EXPECT_EQ(address.masters, (std::vector<std::string>{"h:1", "[::1]:2"}));
+  EXPECT_EQ(address.cores, 4);
+  EXPECT_EQ(address.in_flight, 3);
+  EXPECT_EQ(error_of(parse_cluster_address("cluster:h")),
+            "'cluster:h': 'h' is no HOST:PORT of a master");
+  EXPECT_EQ(error_of(parse_cluster_address("cluster:h:1?cores=0")),
+            "'cluster:h:1?cores=0': cores=0; allowed 1 to 1024");
+  EXPECT_THAT(error_of(parse_cluster_address("cluster:h:1?core=1")), HasSubstr("allowed are cores, arch"));
+  EXPECT_THAT(error_of(parse_cluster_address("cluster:h:99999")), HasSubstr("allowed 1 to 65535"));
+}
+
+TEST(ClusterPlacement, TakesGroupsThatNobodyElseIsInThenTheFullestCard) {
+  const CardRecord shape{"cloud16", "0123456789abcdef", 4, 4, 1 << 20};
+  const auto card = [&](const std::string& node, const std::vector<int>& taken) {
+    CardState state{.node = node, .card = 0, .shape = shape, .free = std::vector<bool>(16, true),
+                    .memory_taken = std::vector<std::int64_t>(4, 0)};
+    for (const int core : taken) state.free[static_cast<std::size_t>(core)] = false;
+    return state;
+  };
+  const std::vector<CardState> cards = {card("a", {}), card("b", {0, 1}), card("c", {0, 4, 8, 12})};
+  const auto choice = choose_placement(cards, {.arch = "cloud16", .cores = 4});
+  ASSERT_TRUE(choice.has_value());
+  EXPECT_EQ(cards[choice->card].node, "b");
+  EXPECT_EQ(choice->cores, (std::vector<int>{4, 5, 6, 7}));
+  EXPECT_EQ(choice->memory_bytes, (1 << 20) / 4);
+  EXPECT_FALSE(choose_placement(cards, {.arch = {}, .cores = 17}).has_value());
+  EXPECT_FALSE(choose_placement(cards, {.arch = "edge", .cores = 1}).has_value());
+  // Memory that is taken offers no cores.
+  std::vector<CardState> full = {card("a", {})};
+  full[0].memory_taken = {1 << 20, 1 << 20, 1 << 20, 0};
+  EXPECT_EQ(choose_placement(full, {.arch = {}, .cores = 2})->cores, (std::vector<int>{12, 13}));
+}
+
+TEST(ResidentTensors, WhatARunWroteAndARunReadStays) {
+  std::vector<std::byte> a(8), b(8);
+  ResidentTensors tensors;
+  tensors.host_wrote(a);
+  EXPECT_EQ(tensors.to_read(a, 1), 0);
+  EXPECT_EQ(tensors.to_write(b), 0);
+  tensors.written(b, 0, 1);
+  EXPECT_EQ(tensors.to_read(b, 1), 0);  // once more over the wire
+  tensors.written(a, tensors.to_write(a), 1);
+  EXPECT_EQ(tensors.to_read(a, 1), 0);
+  const std::int64_t block = tensors.to_write(b);
+  EXPECT_NE(block, 0);
+  tensors.written(b, block, 1);
+  EXPECT_EQ(tensors.to_read(b, 1), block);
+  EXPECT_TRUE(tensors.away(b).has_value());
+  EXPECT_EQ(tensors.to_read(b, 2), std::nullopt);  // that node is gone
+  tensors.host_wrote(b);
+  EXPECT_FALSE(tensors.away(b).has_value());
+  EXPECT_EQ(tensors.to_read(b, 2), 0);
+}
+
+TEST(ClusterTenants, AreKnownByTheirTokens) {
+  const auto tenants = Tenants::parse(
+      R"({"tenants":[{"name":"a","token":"0123456789abcdef","cores_max":8}]})").value();
+  EXPECT_EQ(tenants.of_request({{"token", "0123456789abcdef"}})->cores_max, 8);
+  EXPECT_THAT(error_of(tenants.of_request({{"token", "0123456789abcdeF"}})), HasSubstr("none of a tenant"));
+  EXPECT_THAT(error_of(tenants.of_request({{"tenant", "a"}})), HasSubstr("none of a tenant"));
+  EXPECT_EQ(error_of(Tenants::parse(R"({"tenants":[{"name":"a","token":"short"}]})")),
+            "tenant: the token of 'a' has less than 16 bytes");
+  EXPECT_EQ(Tenants().of_request({{"tenant", "x"}})->name, "x");
+}
+
+}  // namespace
+}  // namespace tessera::cluster

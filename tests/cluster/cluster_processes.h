@@ -1,0 +1,87 @@
+// Masters, nodes and an etcd as processes of their own, which a test kills and pauses.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "store/local_etcd.h"
+
+namespace tessera::testing {
+
+// `tessera VERB ... --json` in the background.
+class BackgroundProgram {
+ public:
+  explicit BackgroundProgram(const std::vector<std::string>& arguments);
+  ~BackgroundProgram();  // kills it
+  BackgroundProgram(const BackgroundProgram&) = delete;
+  BackgroundProgram& operator=(const BackgroundProgram&) = delete;
+
+  // The next event that it says; waits.
+  nlohmann::json event();
+  void signal(int number) const;
+  void kill();  // and waits for its end
+  pid_t process() const { return process_; }
+
+ private:
+  pid_t process_ = -1;
+  std::FILE* output_ = nullptr;
+};
+
+struct ClusterProcessesOptions {
+  int masters = 1, nodes = 2;
+  int ttl_ms = 2000;
+  int idle_ms = 600;
+  std::vector<std::string> node_options = {};
+};
+
+class ClusterProcesses {
+ public:
+  explicit ClusterProcesses(const ClusterProcessesOptions& options);
+
+  // Empty; or why it cannot run here, as there is no etcd.
+  static std::string why_not();
+
+  std::string address(const std::string& rest) const;
+  Result<nlohmann::json> ask(const nlohmann::json& request, int patience_ms = 30000) const;
+  // Until `is_so(status)`; false: not within a minute.
+  template <typename Condition>
+  bool wait_for(const Condition& is_so) const {
+    for (int i = 0; i < 6000; ++i) {
+      const auto status = ask({{"call", "status"}});
+      if (status.ok() && is_so(*status)) return true;
+      pause_shortly();
+    }
+    return false;
+  }
+  // The index of the node that has the allocation now.
+  std::size_t node_of(const std::string& alloc) const;
+  void start_node(std::size_t index);
+  // What owner logs say of an allocation: from when to when each placement could have run, by the steady clock.
+  struct Owned {
+    std::string node;
+    std::int64_t epoch = 0, from = 0, until = 0;
+  };
+  std::vector<Owned> owners(const std::string& alloc) const;
+  // Of all allocations in the logs: no two placements at once. Fails the test otherwise.
+  void expect_one_owner_at_a_time() const;
+
+  std::unique_ptr<store::LocalEtcd> etcd;
+  std::vector<std::unique_ptr<BackgroundProgram>> masters, nodes;
+
+ private:
+  static void pause_shortly();
+  std::string log_path(std::size_t node) const;
+  std::string store() const;
+
+  ClusterProcessesOptions options_;
+  std::string folder_;
+  std::vector<std::string> endpoints_;  // of masters
+};
+
+}  // namespace tessera::testing
