@@ -242,6 +242,18 @@ Result<json> Master::call_node(const std::string& node, const json& request) {
   return caller_.call(endpoint, request, options_.node_timeout);
 }
 
+// After a grant that may or may not have been heard: nobody else gets the allocation before the node has said that
+// it has it not.
+bool Master::is_taken_back(const AllocRecord& record) {
+  json revoke;
+  {
+    const Lock lock(mutex_);
+    revoke = to_node("revoke", record);
+  }
+  revoke["why"] = "its grant was not confirmed";
+  return call_node(record.node, revoke).ok();
+}
+
 json Master::alloc_json(const AllocRecord& record) const {
   const auto node = nodes_.find(record.node);
   const bool is_here = node != nodes_.end() && node->second.is_here;
@@ -399,9 +411,13 @@ Result<AllocRecord> Master::acquire_on(const AllocRecord& wanted, const Placemen
     const auto begin = steady_clock::now();
     const auto granted = call_node(record.node, grant);
     times["node_us"] = microseconds(steady_clock::now() - begin);
+    const bool is_back = !granted.ok() && is_taken_back(record);
     const Lock lock(mutex_);
     const auto found = allocs_.find(key);
-    if (found != allocs_.end()) found->second.changes = false;
+    if (found != allocs_.end()) {
+      found->second.changes = false;
+      found->second.ends = !granted.ok() && !is_back;
+    }
     if (granted.ok()) {
       note("acquire", tenant.name,
            fmt::format("'{}': {} cores on node {}, card {}", record.id, record.cores.size(),
@@ -410,8 +426,8 @@ Result<AllocRecord> Master::acquire_on(const AllocRecord& wanted, const Placemen
     }
     why = granted.error().message;
     refused.insert(record.node);
-    if (const auto node = nodes_.find(record.node); node != nodes_.end()) {
-      node->second.is_checked = false;
+    if (!is_back) {
+      return unavailable(fmt::format("node '{}' does not answer ({}); try again", record.node, why));
     }
     TESSERA_RETURN_IF_ERROR(forget_alloc(key));
     if (granted.error().code != ErrorCode::kUnavailable) return granted.error();

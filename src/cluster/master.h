@@ -78,6 +78,7 @@ class Master {
     AllocRecord record;
     store::Revision modified = 0;
     bool changes = false;  // somebody works on it
+    bool ends = false;     // nobody waits for it any more: it is to be freed
     Time next_try{};       // of one that waits
   };
   struct Event {
@@ -106,6 +107,7 @@ class Master {
   void adopt(const AllocRecord& record);
   void place_waiting();
   void place_again(const AllocKey& key);
+  void free_ending();
   void step_down(const std::string& why);
 
   // ---- requests (master.cc)
@@ -121,7 +123,7 @@ class Master {
   nlohmann::json events(const nlohmann::json& request, const Tenant& tenant) const;
   Status free_alloc(const AllocKey& key, const std::string& why);
 
-  // ---- shared; with the lock held, but for call_node
+  // ---- shared; with the lock held, but for call_node and is_taken_back
   Status check_leading() const;
   Status check_quota(const Tenant& tenant, int more_cores, std::int64_t more_memory) const;
   Result<AllocKey> find_alloc(const nlohmann::json& request, const Tenant& tenant) const;
@@ -133,6 +135,7 @@ class Master {
   Status forget_alloc(const AllocKey& key);
   nlohmann::json to_node(const char* call, const AllocRecord& record) const;
   Result<nlohmann::json> call_node(const std::string& node, const nlohmann::json& request);
+  bool is_taken_back(const AllocRecord& record);
   void note(const std::string& kind, const std::string& tenant, const std::string& text);
   void audit(const std::string& what, const Tenant& tenant, const nlohmann::json& fields,
              const std::string& refused = {}) const;

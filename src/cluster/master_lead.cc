@@ -32,6 +32,7 @@ void Master::tick() {
   if (look) look_at_nodes();
   check_nodes();
   place_waiting();
+  free_ending();
 }
 
 void Master::leave() {
@@ -433,6 +434,7 @@ void Master::place_again(const AllocKey& key) {
     grant = to_node("grant", record);
   }
   const auto granted = call_node(record.node, grant);
+  const bool is_back = !granted.ok() && is_taken_back(record);
   const Lock lock(mutex_);
   const auto found = allocs_.find(key);
   if (found == allocs_.end()) return;
@@ -443,9 +445,10 @@ void Master::place_again(const AllocKey& key) {
                      record.node, record.card));
     return;
   }
-  // Back to waiting; the node is asked what it has.
-  if (const auto node = nodes_.find(record.node); node != nodes_.end()) {
-    node->second.is_checked = false;
+  if (!is_back) {  // it may have it: it is asked again, until it has or its lease ends
+    const auto node = nodes_.find(record.node);
+    if (node != nodes_.end()) node->second.is_checked = false;
+    return;
   }
   PoolRecord pool = pool_of({record.node, record.card});
   for (const int core : record.cores) pool.free[static_cast<std::size_t>(core)] = true;
@@ -454,6 +457,20 @@ void Master::place_again(const AllocKey& key) {
   record.incarnation.clear();
   record.cores.clear();
   (void)commit({}, {pool}, record);
+}
+
+void Master::free_ending() {
+  std::vector<AllocKey> ending;
+  {
+    const Lock lock(mutex_);
+    if (!leads_) return;
+    for (auto& [key, alloc] : allocs_) {
+      if (!alloc.ends || alloc.changes || clock_() < alloc.next_try) continue;
+      alloc.next_try = clock_() + kBetweenTries;
+      ending.push_back(key);
+    }
+  }
+  for (const AllocKey& key : ending) (void)free_alloc(key, "its node did not answer when it was acquired");
 }
 
 }  // namespace tessera::cluster

@@ -83,10 +83,16 @@ TEST(ClusterMessages, AnErrorComesBackWithItsCodeAndText) {
 }
 
 TEST(ClusterMessages, ARunsResultIsReadAsItWasAndItsEndIsKnown) {
-  RunResult run{.cycles = 5, .host_cycles = 6, .clock_hertz = 7};
-  run.engines.push_back({.name = "neural", .busy = 3, .kind = "neural", .index = 1, .wire_bytes = 9});
-  run.layers.push_back({.name = "l", .kind = "conv", .output_dims = {1, 2}, .split = {.before = {"rows"}}});
-  run.timeline.push_back({.engine = "dma", .layer = "l", .begin = 1, .end = 2});
+  RunResult run;
+  run.cycles = 5;
+  run.clock_hertz = 7;
+  run.engines.emplace_back().name = "neural";
+  run.engines.back().wire_bytes = 9;
+  run.layers.emplace_back().name = "l";
+  run.layers.back().output_dims = {1, 2};
+  run.layers.back().split.before = {"rows"};
+  run.timeline.emplace_back().layer = "l";
+  run.timeline.back().end = 2;
   run.cores.push_back({1, 2, 3});
   const auto bytes = encode_details(run);
   const RunResult back = parse_details(bytes).value();

@@ -359,6 +359,7 @@ class Connection {
       queue_.push_back(std::move(*incoming));
       changed_.notify_all();
     }
+    end();  // a peer whose message was refused learns it
     const std::lock_guard lock(mutex_);
     ended_ = true;
     changed_.notify_all();

@@ -88,6 +88,14 @@ ClusterProcesses::ClusterProcesses(const ClusterProcessesOptions& options) : opt
   EXPECT_TRUE(wait_for([&](const json& status) { return status["pool"].size() == nodes.size(); }));
 }
 
+ClusterProcesses::~ClusterProcesses() {
+  nodes.clear();
+  masters.clear();
+  etcd.reset();
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
 std::string ClusterProcesses::store() const { return "etcd:" + etcd->endpoints()[0]; }
 std::string ClusterProcesses::log_path(std::size_t node) const {
   return fmt::format("{}/n{}.log", folder_, node);
@@ -103,6 +111,13 @@ void ClusterProcesses::start_node(std::size_t index) {
   arguments.insert(arguments.end(), options_.node_options.begin(), options_.node_options.end());
   nodes[index] = std::make_unique<BackgroundProgram>(arguments);
   EXPECT_EQ(nodes[index]->event().value("event", ""), "start");
+}
+
+void ClusterProcesses::lose_store() {
+  etcd->kill(0);
+  std::filesystem::remove_all(folder_ + "/etcd/m0");
+  const Status begun = etcd->restart(0);
+  EXPECT_TRUE(begun.ok()) << begun.error().to_string();
 }
 
 std::string ClusterProcesses::address(const std::string& rest) const {

@@ -43,6 +43,7 @@ struct ClusterProcessesOptions {
 class ClusterProcesses {
  public:
   explicit ClusterProcesses(const ClusterProcessesOptions& options);
+  ~ClusterProcesses();
 
   // Empty; or why it cannot run here, as there is no etcd.
   static std::string why_not();
@@ -62,6 +63,8 @@ class ClusterProcesses {
   // The index of the node that has the allocation now.
   std::size_t node_of(const std::string& alloc) const;
   void start_node(std::size_t index);
+  // etcd begins again with nothing, where it was.
+  void lose_store();
   // What owner logs say of an allocation: from when to when each placement could have run, by the steady clock.
   struct Owned {
     std::string node;

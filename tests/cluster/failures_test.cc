@@ -152,6 +152,26 @@ TEST(Failures, WithoutTheStoreNothingIsAllocatedAndTheErrorSaysSo) {
   cluster.expect_one_owner_at_a_time();
 }
 
+TEST(Failures, WhatNodesRunIsWrittenDownAnewWhenTheStoreHasLostEverything) {
+  SKIP_WITHOUT_ETCD();
+  ClusterProcesses cluster({.nodes = 2, .ttl_ms = 10000});
+  const Sample model(residual_network(1, 24));
+  Session session = open(cluster, model, "a");
+  const json before = cluster.ask({{"call", "status"}}).value();
+  cluster.lose_store();
+  expect_good_run(session, model);
+  EXPECT_TRUE(cluster.wait_for([&](const json& status) {
+    return status["pool"].size() == 2 && status["allocs"].size() == 1;
+  }));
+  const json after = cluster.ask({{"call", "status"}}).value();
+  EXPECT_EQ(after["allocs"], before["allocs"]);
+  std::int64_t free = 0;
+  for (const json& card : after["pool"]) free += card["free"].get<std::int64_t>();
+  EXPECT_EQ(free, 28);
+  expect_good_run(session, model);
+  EXPECT_EQ(cluster.owners("a").size(), 1u);
+}
+
 TEST(Failures, ANodeThatKeepsGoesOnWithoutTheStore) {
   SKIP_WITHOUT_ETCD();
   ClusterProcesses cluster({.nodes = 1, .node_options = {"--on-control-loss", "keep"}});

@@ -33,7 +33,7 @@ LocalCluster::LocalCluster(LocalClusterOptions options) {
                         store, {.cards = {*load_chip_config(options.arch)}, .node = of_node})
                         .value());
   }
-  wait_for_nodes(nodes.size());
+  if (options.tenants.empty()) wait_for_nodes(nodes.size());
 }
 
 std::string LocalCluster::address(const std::string& rest) const {
@@ -52,14 +52,13 @@ json LocalCluster::call(json request) const {
   return answer.ok() ? *answer : json::object();
 }
 
-void LocalCluster::wait_for_nodes(std::size_t count) const {
+void LocalCluster::wait_for_nodes(std::size_t count) const { wait_for_nodes_as("", count); }
+
+void LocalCluster::wait_for_nodes_as(const std::string& token, std::size_t count) const {
   const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (std::chrono::steady_clock::now() < last) {
-    const auto status = ask({{"call", "status"}});
-    if (status.ok() ? (*status)["pool"].size() == count
-                    : status.error().code != ErrorCode::kUnavailable) {
-      return;
-    }
+    const auto status = ask({{"call", "status"}, {"token", token}});
+    if (status.ok() && (*status)["pool"].size() == count) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   FAIL() << "there are not " << count << " nodes";

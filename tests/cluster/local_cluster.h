@@ -20,6 +20,11 @@ struct LocalClusterOptions {
 };
 
 class LocalCluster {
+ private:
+  // Before those that write them.
+  mutable std::mutex mutex_;  // of the lines
+  std::vector<nlohmann::json> log_, audit_;
+
  public:
   explicit LocalCluster(LocalClusterOptions options = {});
 
@@ -30,17 +35,14 @@ class LocalCluster {
   Result<nlohmann::json> ask(const nlohmann::json& request) const;
   // Until so many nodes are there.
   void wait_for_nodes(std::size_t count) const;
-  // Nodes whose owner log says that they own something now.
+  void wait_for_nodes_as(const std::string& token, std::size_t count) const;
+  // Lines that the nodes and the master have written so far.
   std::vector<nlohmann::json> owner_log() const;
   std::vector<nlohmann::json> audit() const;
 
   store::InProcessStore store;
   std::unique_ptr<cluster::RunningMaster> master;
   std::vector<std::unique_ptr<cluster::RunningNode>> nodes;
-
- private:
-  mutable std::mutex mutex_;  // of the lines
-  std::vector<nlohmann::json> log_, audit_;
 };
 
 }  // namespace tessera::testing

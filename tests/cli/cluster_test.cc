@@ -1,0 +1,110 @@
+// `tessera cluster`, `master` and `node`: what they print, and what they say of what is wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+
+namespace tessera::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+// `tessera cluster try` in the background.
+class Tried {
+ public:
+  explicit Tried(const std::string& options) {
+    prepare();
+    const std::string command = "echo $$; exec " + std::string(TESSERA_PROGRAM) +
+                                " cluster try --port 0 --json " + options;
+    pipe_ = popen(command.c_str(), "r");
+    process_ = std::stoi(read_line(pipe_));
+    start_ = json::parse(read_line(pipe_), nullptr, false);
+  }
+  ~Tried() {
+    if (pipe_ == nullptr) return;
+    kill(process_, SIGKILL);
+    pclose(pipe_);
+  }
+  CommandResult ask(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), "cluster");
+    arguments.insert(arguments.end(), {"--master", start_.value("master", "")});
+    return tessera(arguments);
+  }
+  // Its status.
+  int end() {
+    kill(process_, SIGTERM);
+    while (!read_line(pipe_).empty()) {
+    }
+    return pclose(std::exchange(pipe_, nullptr));
+  }
+  const json& start() const { return start_; }
+
+ private:
+  FILE* pipe_ = nullptr;
+  int process_ = 0;
+  json start_;
+};
+
+TEST(ClusterCommand, TriesAClusterAndShowsWhatIsInIt) {
+  Tried cluster("--nodes 2 --cards 2");
+  ASSERT_EQ(cluster.start().value("event", ""), "start");
+  const CommandResult nodes = cluster.ask({"nodes", "--json"});
+  ASSERT_EQ(nodes.status, 0) << nodes.err;
+  EXPECT_EQ(nodes.json()["nodes"].size(), 2u);
+  EXPECT_EQ(nodes.json()["nodes"][0]["cards"].size(), 2u);
+  const CommandResult alloc = cluster.ask({"alloc", "a", "--cores", "4", "--json"});
+  ASSERT_EQ(alloc.status, 0) << alloc.err;
+  EXPECT_EQ(alloc.json()["cores"], json({0, 1, 2, 3}));
+  EXPECT_FALSE(alloc.json().contains("ticket"));
+  // It is a device.
+  const CommandResult resized = cluster.ask({"resize", "a", "--cores", "8", "--json"});
+  ASSERT_EQ(resized.status, 0) << resized.err;
+  EXPECT_EQ(resized.json()["cores"].size(), 8u);
+  const CommandResult pool = cluster.ask({"pool"});
+  EXPECT_THAT(pool.out, HasSubstr("n0       0       cloud16     16     8         -"));
+  EXPECT_THAT(pool.out, HasSubstr("0 1 2 3 4 5 6 7      1  placed"));
+  EXPECT_EQ(cluster.ask({"drain", "n1"}).out, "n1: gets nothing new; 0 allocations are on it\n");
+  EXPECT_EQ(cluster.ask({"drain", "n1", "--undo"}).out, "n1: in use again; 0 allocations are on it\n");
+  EXPECT_EQ(cluster.ask({"free", "a"}).out, "a: given back\n");
+  EXPECT_THAT(cluster.ask({"events"}).out, HasSubstr("'a': its tenant gives it back"));
+  EXPECT_EQ(cluster.ask({"pool", "--json"}).json()["allocs"], json::array());
+  EXPECT_EQ(cluster.end(), 0);
+}
+
+TEST(ClusterCommand, SaysWhatIsWrong) {
+  Tried cluster("--nodes 1");
+  const auto error = [&](const std::vector<std::string>& arguments) {
+    const CommandResult result = cluster.ask(arguments);
+    EXPECT_EQ(result.status, 1);
+    return result.err;
+  };
+  EXPECT_EQ(error({"alloc", "--cores", "17"}),
+            "tessera cluster: 17 cores are wanted; of the 1 cards none has as many free (the most is "
+            "16), with the memory that is wanted; take less, or wait until others leave   "
+            "[unavailable]\n");
+  EXPECT_EQ(error({"alloc", "--arch", "edge"}),
+            "tessera cluster: there is no card of 'edge' in the cluster   [unavailable]\n");
+  EXPECT_EQ(error({"free", "x"}),
+            "tessera cluster: tenant 'default' has no allocation 'x'   [invalid argument]\n");
+  EXPECT_EQ(error({"free"}),
+            "tessera cluster: free takes the allocation's name   [invalid argument]\n");
+  EXPECT_EQ(error({"drain", "n7"}),
+            "tessera cluster: there is no node 'n7'; there are n0   [invalid argument]\n");
+  EXPECT_EQ(error({"list"}), "tessera cluster: there is no 'list'; allowed are try, nodes, pool, "
+                             "events, alloc, free, resize, drain   [invalid argument]\n");
+  EXPECT_THAT(tessera({"cluster", "nodes", "--master", "127.0.0.1:1", "--patience", "0.1"}).err,
+              HasSubstr("nobody answers at '127.0.0.1:1'"));
+  EXPECT_THAT(tessera({"node", "--id", "n", "--store", "zookeeper"}).err,
+              HasSubstr("allowed is etcd:HOST:PORT"));
+  EXPECT_THAT(tessera({"node", "--id", "a/b", "--store", "etcd:h:1"}).err,
+              HasSubstr("allowed are 1 to 64 letters"));
+  EXPECT_THAT(tessera({"master", "--store", "etcd:h:1", "--address", "0.0.0.0"}).err,
+              HasSubstr("there is no TLS"));
+}
+
+}  // namespace
+}  // namespace tessera::cli
