@@ -530,14 +530,14 @@ void define_networks(py::module_& module) {
                        const std::string& traps, int cores, int cards, const std::string& split,
                        const VirtualProcessor& processor) {
              const bool is_remote = device.starts_with("cluster:");
-             SessionOptions options{.device = is_remote ? DeviceKind::kSim
-                                                        : take(device_kind_from_name(device)),
-                                    .threads = threads,
-                                    .cores = cores,
-                                    .cards = cards,
-                                    .split = take(core_split_from_name(split)),
-                                    .processor = processor,
-                                    .cluster = is_remote ? device : ""};
+             SessionOptions options{
+                 .device = is_remote ? DeviceKind::kSim : take(device_kind_from_name(device)),
+                 .threads = threads,
+                 .cores = cores,
+                 .cards = cards,
+                 .split = take(core_split_from_name(split)),
+                 .processor = processor,
+                 .cluster = is_remote ? device : ""};
              if (!traps.empty()) options.traps = take(traps_from_names(traps));
              return std::make_shared<SessionHandle>(SessionAndNetwork(
                  network, take(unlocked([&] { return Session::open(network, options); }))));

@@ -97,9 +97,8 @@ Result<std::string> read_token(const std::string& path) {
   std::string text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
   if (!text.empty() && text.size() <= kTokenBytesMax) return text;
-  return Error{ErrorCode::kInvalidArgument,
-               fmt::format("'{}' has {} bytes; a token has 1 to {}", path, text.size(),
-                           kTokenBytesMax)};
+  return Error{ErrorCode::kInvalidArgument, fmt::format("'{}' has {} bytes; a token has 1 to {}",
+                                                        path, text.size(), kTokenBytesMax)};
 }
 
 Result<ClusterAddress> parse_cluster_address(const std::string& text) {
@@ -126,7 +125,8 @@ Result<ClusterAddress> parse_cluster_address(const std::string& text) {
       return invalid(text, fmt::format("'{}' is no KEY=VALUE", pair));
     }
     const Status done = set(address, pair.substr(0, equals), pair.substr(equals + 1));
-    if (!done.ok()) return Error{done.error().code, fmt::format("'{}': {}", text, done.error().message)};
+    if (!done.ok())
+      return Error{done.error().code, fmt::format("'{}': {}", text, done.error().message)};
   }
   return address;
 }

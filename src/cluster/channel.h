@@ -44,7 +44,8 @@ class Dialer {
 
 // A request as it came, and the answer.
 struct Request {
-  std::uint64_t connection = 0;  // from which it came; those of a connection come one after the other
+  std::uint64_t connection =
+      0;  // from which it came; those of a connection come one after the other
   std::string text;
   std::vector<std::byte> body;
 };

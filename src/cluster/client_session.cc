@@ -32,7 +32,8 @@ class NoTurn : public device::RunTurn {
 
 json tensors_json(const std::vector<device::Loaded::Tensor>& tensors) {
   json list = json::array();
-  for (const auto& tensor : tensors) list.push_back({{"name", tensor.name}, {"bytes", tensor.bytes.value}});
+  for (const auto& tensor : tensors)
+    list.push_back({{"name", tensor.name}, {"bytes", tensor.bytes.value}});
   return list;
 }
 
@@ -149,7 +150,8 @@ Status ClientSession::place_inputs(const json& request, std::span<const std::byt
     const auto bytes = static_cast<std::size_t>(tensors[i].bytes.value);
     if (from[i] == 0) {
       if (body.size() < bytes) {
-        return invalid(fmt::format("input '{}' has {} bytes, {} came", tensors[i].name, bytes, body.size()));
+        return invalid(
+            fmt::format("input '{}' has {} bytes, {} came", tensors[i].name, bytes, body.size()));
       }
       // Read only, though the interface has one type for inputs and outputs.
       run.inputs.emplace_back(const_cast<std::byte*>(body.data()), bytes);
@@ -173,7 +175,8 @@ Status ClientSession::place_outputs(const json& request, Run& run) {
   TESSERA_RETURN_IF_ERROR(fields.status());
   const auto& tensors = run.network->loaded().outputs;
   if (run.blocks.size() != tensors.size()) {
-    return invalid(fmt::format("{} outputs, the network has {}", run.blocks.size(), tensors.size()));
+    return invalid(
+        fmt::format("{} outputs, the network has {}", run.blocks.size(), tensors.size()));
   }
   std::int64_t kept = block_bytes_;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -199,8 +202,8 @@ Result<Reply> ClientSession::infer(const json& request, std::span<const std::byt
   TESSERA_RETURN_IF_ERROR(place_outputs(request, run));
   TESSERA_RETURN_IF_ERROR(agent_.may_begin(alloc_));
   NoTurn turn;
-  const device::RunOutcome outcome = run.network->backend->run(
-      {}, run.network->loaded(), {run.inputs, run.outputs}, turn);
+  const device::RunOutcome outcome =
+      run.network->backend->run({}, run.network->loaded(), {run.inputs, run.outputs}, turn);
   TESSERA_RETURN_IF_ERROR(agent_.may_answer(alloc_));
   return answer(outcome, run);
 }

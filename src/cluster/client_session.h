@@ -46,7 +46,7 @@ class ClientSession {
   const AllocRecord alloc_;
   NodeAgent& agent_;
   PackageCache& packages_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;                                     // of what follows
   std::shared_ptr<device::VirtualProcessor> processor_;  // shared with the service; null: closed
   std::map<std::int64_t, std::unique_ptr<Network>> networks_;
   std::int64_t next_network_ = 1;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "cluster/records.h"
+#include "cluster/names.h"
 
 namespace tessera::cluster {
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cluster/fields.h"
-#include "cluster/random_name.h"
+#include "cluster/names.h"
 
 namespace tessera::cluster {
 
@@ -37,21 +37,6 @@ std::vector<int> groups_of(const std::vector<int>& cores, int cores_per_group) {
 
 Master::Master(store::Store& store, Caller& caller, Clock clock, MasterOptions options)
     : store_(store), caller_(caller), clock_(std::move(clock)), options_(std::move(options)) {}
-
-// Nobody else works on it meanwhile. Made and destroyed with the lock held.
-struct Master::Stay {
-  Stay(Master& of, AllocKey which) : master(of), key(std::move(which)) {
-    master.allocs_.at(key).changes = true;
-  }
-  ~Stay() {
-    const auto found = master.allocs_.find(key);
-    if (found != master.allocs_.end()) found->second.changes = false;
-  }
-  Stay(const Stay&) = delete;
-  Stay& operator=(const Stay&) = delete;
-  Master& master;
-  const AllocKey key;
-};
 
 bool Master::is_leading() const {
   const Lock lock(mutex_);
@@ -172,9 +157,8 @@ Status Master::commit(store::Transaction transaction, const std::vector<PoolReco
   if (alloc.has_value()) {
     const AllocKey key{alloc->tenant, alloc->id};
     const auto known = allocs_.find(key);
-    transaction.comparisons.push_back(
-        store::modified_at(alloc_key(alloc->tenant, alloc->id),
-                           known == allocs_.end() ? 0 : known->second.modified));
+    transaction.comparisons.push_back(store::modified_at(
+        alloc_key(alloc->tenant, alloc->id), known == allocs_.end() ? 0 : known->second.modified));
     transaction.puts.push_back({alloc_key(alloc->tenant, alloc->id), encode(*alloc), 0});
     const auto node = nodes_.find(alloc->node);
     if (node != nodes_.end() && node->second.is_here) {
@@ -269,7 +253,9 @@ json Master::alloc_json(const AllocRecord& record) const {
           {"weight", record.weight},
           {"epoch", record.epoch},
           {"kept", record.kept},
-          {"state", record.node.empty() ? "waits" : is_here ? "placed" : "unreachable"}};
+          {"state", record.node.empty() ? "waits"
+                    : is_here           ? "placed"
+                                        : "unreachable"}};
 }
 
 // ---- requests ----
@@ -333,8 +319,7 @@ std::string room_text(const std::vector<CardState>& cards, const PlacementReques
     ++fitting;
     if (!card.draining) most = std::max(most, std::ranges::count(card.free, true));
   }
-  const std::string kind =
-      placement.arch.empty() ? "" : fmt::format(" of '{}'", placement.arch);
+  const std::string kind = placement.arch.empty() ? "" : fmt::format(" of '{}'", placement.arch);
   const std::string where =
       placement.node.empty() ? "" : fmt::format(" on node '{}'", placement.node);
   if (fitting == 0) return fmt::format("there is no card{}{} in the cluster", kind, where);
@@ -378,9 +363,10 @@ Result<AllocRecord> Master::acquire_on(const AllocRecord& wanted, const Placemen
       const Lock lock(mutex_);
       TESSERA_RETURN_IF_ERROR(check_leading());
       if (allocs_.contains(key)) {
-        return invalid(fmt::format("tenant '{}' has an allocation '{}'; choose another name, or "
-                                   "free it",
-                                   key.first, key.second));
+        return invalid(
+            fmt::format("tenant '{}' has an allocation '{}'; choose another name, or "
+                        "free it",
+                        key.first, key.second));
       }
       std::vector<CardState> all = cards();
       std::erase_if(all, [&](const CardState& card) { return refused.contains(card.node); });
@@ -427,7 +413,8 @@ Result<AllocRecord> Master::acquire_on(const AllocRecord& wanted, const Placemen
     why = granted.error().message;
     refused.insert(record.node);
     if (!is_back) {
-      return unavailable(fmt::format("node '{}' does not answer ({}); try again", record.node, why));
+      return unavailable(
+          fmt::format("node '{}' does not answer ({}); try again", record.node, why));
     }
     TESSERA_RETURN_IF_ERROR(forget_alloc(key));
     if (granted.error().code != ErrorCode::kUnavailable) return granted.error();
@@ -458,9 +445,10 @@ Status Master::free_alloc(const AllocKey& key, const std::string& why) {
   if (found == allocs_.end()) return {};
   found->second.changes = false;
   if (!revoked.ok()) {
-    return unavailable(fmt::format("'{}' is not given back yet, since node '{}' does not answer "
-                                   "({}); it comes back when that node's lease ends",
-                                   key.second, node, revoked.error().message));
+    return unavailable(
+        fmt::format("'{}' is not given back yet, since node '{}' does not answer "
+                    "({}); it comes back when that node's lease ends",
+                    key.second, node, revoked.error().message));
   }
   TESSERA_RETURN_IF_ERROR(forget_alloc(key));
   note("release", key.first, fmt::format("'{}': {}", key.second, why));
@@ -489,8 +477,9 @@ Result<json> Master::unused(const json& request) {
     TESSERA_RETURN_IF_ERROR(check_leading());
     if (secret != cluster_.secret) return invalid("who calls is no node of this cluster");
     for (const auto& [key, alloc] : allocs_) {
-      const bool named = std::ranges::any_of(
-          *list, [&](const json& id) { return id.is_string() && id.get<std::string>() == key.second; });
+      const bool named = std::ranges::any_of(*list, [&](const json& id) {
+        return id.is_string() && id.get<std::string>() == key.second;
+      });
       if (named && !alloc.record.kept) keys.push_back(key);
     }
   }
@@ -503,6 +492,30 @@ Result<json> Master::unused(const json& request) {
   return json::object();
 }
 
+// The allocation with so many cores, of which it keeps what it can.
+Result<AllocRecord> Master::resized(const AllocRecord& before, int cores) const {
+  const PlacementRequest placement{.arch = {},
+                                   .cores = cores,
+                                   .memory_bytes = before.memory_bytes,
+                                   .node = before.node,
+                                   .own = before.cores};
+  std::vector<CardState> all = cards();
+  std::erase_if(all, [&](const CardState& card) {
+    return card.node != before.node || card.card != before.card;
+  });
+  if (all.empty()) return unavailable(fmt::format("node '{}' is not there", before.node));
+  for (const int group : groups_of(before.cores, all.front().shape.cores_per_group)) {
+    all.front().memory_taken[static_cast<std::size_t>(group)] -= before.memory_bytes;
+  }
+  const auto choice = choose_on_card(all.front(), placement);
+  if (!choice.has_value()) return unavailable(room_text(all, placement));
+  AllocRecord after = before;
+  after.cores = choice->cores;
+  after.cores_wanted = cores;
+  return after;
+}
+
+// The new cores are taken before the node is asked, and the old ones are free when it has moved.
 Result<json> Master::resize(const json& request, const Tenant& tenant) {
   Fields fields(request, "request");
   const int cores = static_cast<int>(fields.integer("cores", 1, 1024));
@@ -516,27 +529,14 @@ Result<json> Master::resize(const json& request, const Tenant& tenant) {
     TESSERA_RETURN_IF_ERROR(check_leading());
     TESSERA_TRY(key, find_alloc(request, tenant));
     Alloc& alloc = allocs_.at(key);
-    before = after = alloc.record;
+    before = alloc.record;
     if (alloc.changes || before.node.empty()) {
-      return unavailable(fmt::format("allocation '{}' {}; try again", before.id,
-                                     alloc.changes ? "is being changed at present"
-                                                   : "has no cores at present"));
+      return unavailable(
+          fmt::format("allocation '{}' {}; try again", before.id,
+                      alloc.changes ? "is being changed at present" : "has no cores at present"));
     }
     TESSERA_RETURN_IF_ERROR(check_quota(tenant, cores - before.cores_wanted, 0));
-    PlacementRequest placement{.arch = {}, .cores = cores, .memory_bytes = before.memory_bytes,
-                               .node = before.node, .own = before.cores};
-    std::vector<CardState> all = cards();
-    std::erase_if(all, [&](const CardState& card) {
-      return card.node != before.node || card.card != before.card;
-    });
-    if (all.empty()) return unavailable(fmt::format("node '{}' is not there", before.node));
-    for (const int group : groups_of(before.cores, all.front().shape.cores_per_group)) {
-      all.front().memory_taken[static_cast<std::size_t>(group)] -= before.memory_bytes;
-    }
-    const auto choice = choose_on_card(all.front(), placement);
-    if (!choice.has_value()) return unavailable(room_text(all, placement));
-    after.cores = choice->cores;
-    after.cores_wanted = cores;
+    TESSERA_TRY(after, resized(before, cores));
     PoolRecord pool = pool_of({before.node, before.card});
     for (const int core : after.cores) pool.free[static_cast<std::size_t>(core)] = false;
     ++pool.generation;
@@ -548,9 +548,24 @@ Result<json> Master::resize(const json& request, const Tenant& tenant) {
   const auto moved = call_node(before.node, move);
   const double node_us = microseconds(steady_clock::now() - called);
   const Lock lock(mutex_);
+  TESSERA_RETURN_IF_ERROR(settle_resize(key, before, after, moved));
+  json reply = alloc_json(after);
+  reply["times"] = {{"node_us", node_us},
+                    {"move_us", moved->value("move_us", 0.0)},
+                    {"total_us", microseconds(steady_clock::now() - begin)}};
+  return reply;
+}
+
+// Where the node has not moved it, the allocation has what it had.
+Status Master::settle_resize(const AllocKey& key, const AllocRecord& before,
+                             const AllocRecord& after, const Result<json>& moved) {
   const auto found = allocs_.find(key);
-  if (found == allocs_.end()) return unavailable(fmt::format("allocation '{}' is gone", key.second));
-  found->second.changes = false;
+  const auto node = nodes_.find(before.node);
+  if (found != allocs_.end()) found->second.changes = false;
+  if (found == allocs_.end() || node == nodes_.end() ||
+      found->second.record.epoch != before.epoch || found->second.record.node != before.node) {
+    return unavailable(fmt::format("allocation '{}' has lost its node meanwhile", key.second));
+  }
   const AllocRecord& has = moved.ok() ? after : before;
   PoolRecord pool = pool_of({before.node, before.card});
   for (const auto* const cores_of : {&before.cores, &after.cores}) {
@@ -559,16 +574,12 @@ Result<json> Master::resize(const json& request, const Tenant& tenant) {
     }
   }
   ++pool.generation;
-  if (!moved.ok()) nodes_.at(before.node).is_checked = false;
+  if (!moved.ok()) node->second.is_checked = false;
   TESSERA_RETURN_IF_ERROR(commit({}, {pool}, has));
   if (!moved.ok()) return moved.error();
-  note("resize", tenant.name,
+  note("resize", key.first,
        fmt::format("'{}': {} cores, was {}", key.second, after.cores.size(), before.cores.size()));
-  json reply = alloc_json(after);
-  reply["times"] = {{"node_us", node_us},
-                    {"move_us", moved->value("move_us", 0.0)},
-                    {"total_us", microseconds(steady_clock::now() - begin)}};
-  return reply;
+  return {};
 }
 
 Result<json> Master::locate(const json& request, const Tenant& tenant) {
@@ -617,7 +628,8 @@ json Master::status(const Tenant& tenant) const {
   json nodes = json::array(), pool = json::array(), allocs = json::array();
   for (const auto& [id, node] : nodes_) {
     json cards = json::array();
-    for (const CardRecord& card : node.record.cards) cards.push_back({{"arch", card.arch}, {"cores", card.cores()}});
+    for (const CardRecord& card : node.record.cards)
+      cards.push_back({{"arch", card.arch}, {"cores", card.cores()}});
     nodes.push_back({{"node", id},
                      {"endpoint", node.record.endpoint},
                      {"incarnation", node.record.incarnation},
@@ -637,9 +649,12 @@ json Master::status(const Tenant& tenant) const {
   for (const auto& [key, alloc] : allocs_) {
     if (tenant.is_operator || key.first == tenant.name) allocs.push_back(alloc_json(alloc.record));
   }
-  return {{"master", options_.endpoint}, {"epoch", candidate_->epoch()},
-          {"store", store_.describe()},  {"nodes", nodes},
-          {"pool", pool},                {"allocs", allocs}};
+  return {{"master", options_.endpoint},
+          {"epoch", candidate_->epoch()},
+          {"store", store_.describe()},
+          {"nodes", nodes},
+          {"pool", pool},
+          {"allocs", allocs}};
 }
 
 json Master::events(const json& request, const Tenant& tenant) const {

@@ -66,7 +66,7 @@ class Master {
   struct Node {
     NodeRecord record;
     store::Revision created = 0;
-    bool is_here = true;    // false: of a kept one whose lease has ended
+    bool is_here = true;      // false: of a kept one whose lease has ended
     bool is_checked = false;  // what it runs is what is written down
     Time next_check{};
   };
@@ -88,7 +88,7 @@ class Master {
   };
   using PoolKey = std::pair<std::string, int>;
   using AllocKey = std::pair<std::string, std::string>;  // tenant, id
-  struct Stay;  // an allocation is worked on
+  struct Stay;                                           // an allocation is worked on
 
   // ---- leading (master_lead.cc)
   void keep_lease();
@@ -116,6 +116,9 @@ class Master {
                                  const Tenant& tenant, nlohmann::json& times);
   Result<nlohmann::json> release(const nlohmann::json& request, const Tenant& tenant);
   Result<nlohmann::json> resize(const nlohmann::json& request, const Tenant& tenant);
+  Result<AllocRecord> resized(const AllocRecord& before, int cores) const;
+  Status settle_resize(const AllocKey& key, const AllocRecord& before, const AllocRecord& after,
+                       const Result<nlohmann::json>& moved);
   Result<nlohmann::json> locate(const nlohmann::json& request, const Tenant& tenant);
   Result<nlohmann::json> drain(const nlohmann::json& request, const Tenant& tenant);
   Result<nlohmann::json> unused(const nlohmann::json& request);

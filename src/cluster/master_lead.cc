@@ -6,7 +6,7 @@
 
 #include "cluster/fields.h"
 #include "cluster/master.h"
-#include "cluster/random_name.h"
+#include "cluster/names.h"
 
 namespace tessera::cluster {
 
@@ -146,10 +146,9 @@ Result<ClusterRecord> Master::ensure_cluster() {
     TESSERA_TRY(const store::MaybeEntry at, store_.read(kClusterKey, options_.store_timeout));
     if (at.entry.has_value()) return parse_cluster(at.entry->value);
     const ClusterRecord record{random_name(), random_name()};
-    TESSERA_TRY(const auto done,
-                store_.commit({.comparisons = {store::absent(kClusterKey)},
-                               .puts = {{kClusterKey, encode(record), 0}}},
-                              options_.store_timeout));
+    TESSERA_TRY(const auto done, store_.commit({.comparisons = {store::absent(kClusterKey)},
+                                                .puts = {{kClusterKey, encode(record), 0}}},
+                                               options_.store_timeout));
     if (done.succeeded()) return record;
   }
   return Error{ErrorCode::kUnavailable, "the cluster's record cannot be made"};
@@ -160,8 +159,7 @@ Status Master::read_all() {
   TESSERA_TRY(const store::Entries pools, store_.read_prefix(kPoolPrefix, options_.store_timeout));
   TESSERA_TRY(const store::Entries allocs,
               store_.read_prefix(kAllocPrefix, options_.store_timeout));
-  TESSERA_TRY(const store::Entries nodes,
-              store_.read_prefix(kNodesPrefix, options_.store_timeout));
+  TESSERA_TRY(const store::Entries nodes, store_.read_prefix(kNodesPrefix, options_.store_timeout));
   pools_.clear();
   allocs_.clear();
   nodes_.clear();
@@ -224,7 +222,8 @@ void Master::take_in_nodes(const std::vector<store::Entry>& entries) {
   // Also those that had ended before this master led.
   for (const auto& [key, alloc] : allocs_) {
     const std::string& id = alloc.record.node;
-    if (!id.empty() && !nodes_.contains(id) && std::ranges::count(gone, id) == 0) gone.push_back(id);
+    if (!id.empty() && !nodes_.contains(id) && std::ranges::count(gone, id) == 0)
+      gone.push_back(id);
   }
   for (const std::string& id : gone) {
     lose_node(id);
@@ -416,9 +415,9 @@ void Master::place_again(const AllocKey& key) {
     if (!leads_ || found == allocs_.end() || found->second.changes) return;
     record = found->second.record;
     const std::vector<CardState> all = cards();
-    const auto choice = choose_placement(all, {.arch = record.arch,
-                                               .cores = record.cores_wanted,
-                                               .memory_bytes = record.memory_bytes});
+    const auto choice = choose_placement(
+        all,
+        {.arch = record.arch, .cores = record.cores_wanted, .memory_bytes = record.memory_bytes});
     if (!choice.has_value()) return;
     const CardState& card = all[choice->card];
     record.node = card.node;
@@ -470,7 +469,8 @@ void Master::free_ending() {
       ending.push_back(key);
     }
   }
-  for (const AllocKey& key : ending) (void)free_alloc(key, "its node did not answer when it was acquired");
+  for (const AllocKey& key : ending)
+    (void)free_alloc(key, "its node did not answer when it was acquired");
 }
 
 }  // namespace tessera::cluster

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cluster/fields.h"
-#include "cluster/random_name.h"
+#include "cluster/names.h"
 #include "store/election.h"
 
 namespace tessera::cluster {
@@ -113,9 +113,9 @@ void NodeAgent::register_now() {
                     .on_control_loss = options_.on_control_loss,
                     .cards = options_.cards};
   const std::string key = node_key(options_.id);
-  const auto done = store_.commit({.comparisons = {store::absent(key)},
-                                   .puts = {{key, encode(record), lease->id}}},
-                                  options_.store_timeout);
+  const auto done = store_.commit(
+      {.comparisons = {store::absent(key)}, .puts = {{key, encode(record), lease->id}}},
+      options_.store_timeout);
   if (!done.ok() || !done->succeeded()) {
     // The one before it is still there, until its lease ends.
     (void)store_.revoke_lease(lease->id, options_.store_timeout);
@@ -180,9 +180,10 @@ void NodeAgent::report_unused() {
   const auto leader = store::current_leader(store_, kMasterKey, options_.store_timeout);
   if (!leader.ok() || !leader->has_value()) return;
   constexpr std::chrono::milliseconds kForAnswer{300};
-  (void)caller_.call((*leader)->value,
-                     {{"call", "unused"}, {"secret", secret}, {"node", options_.id}, {"allocs", unused}},
-                     kForAnswer);
+  (void)caller_.call(
+      (*leader)->value,
+      {{"call", "unused"}, {"secret", secret}, {"node", options_.id}, {"allocs", unused}},
+      kForAnswer);
 }
 
 // ---- the master's requests ----
@@ -200,9 +201,9 @@ Status NodeAgent::check_master(const json& request) {
                  fmt::format("node '{}': who calls is no master of this cluster", options_.id)};
   }
   if (epoch < master_epoch_) {
-    return unavailable(fmt::format(
-        "node '{}': a master of epoch {} calls, which one of epoch {} has followed", options_.id,
-        epoch, master_epoch_));
+    return unavailable(
+        fmt::format("node '{}': a master of epoch {} calls, which one of epoch {} has followed",
+                    options_.id, epoch, master_epoch_));
   }
   master_epoch_ = epoch;
   return {};
@@ -211,9 +212,8 @@ Status NodeAgent::check_master(const json& request) {
 Result<json> NodeAgent::handle(const json& request) {
   Lock lock(mutex_);
   TESSERA_RETURN_IF_ERROR(check_master(request));
-  const std::string call = request.value("call", json("")).is_string()
-                               ? request.value("call", "")
-                               : std::string();
+  const std::string call =
+      request.value("call", json("")).is_string() ? request.value("call", "") : std::string();
   if (call == "grant") return grant(request, lock);
   if (call == "move") return move(request, lock);
   if (call == "revoke") return revoke(request);
@@ -225,7 +225,10 @@ Result<json> NodeAgent::handle(const json& request) {
 namespace {
 
 json reply_of(const AllocRecord& record) {
-  return {{"alloc", record.id}, {"epoch", record.epoch}, {"card", record.card}, {"cores", record.cores}};
+  return {{"alloc", record.id},
+          {"epoch", record.epoch},
+          {"card", record.card},
+          {"cores", record.cores}};
 }
 
 Result<AllocRecord> alloc_of(const json& request) {
@@ -329,9 +332,9 @@ Status NodeAgent::may_answer(const AllocRecord& alloc) {
   const Lock lock(mutex_);
   const bool in_time = options_.on_control_loss == OnControlLoss::kKeep || clock_() < fenced_at();
   if (is_held(alloc) && in_time) return {};
-  return unavailable(fmt::format(
-      "node '{}' has lost allocation '{}' while it ran; its result is not used", options_.id,
-      alloc.id));
+  return unavailable(
+      fmt::format("node '{}' has lost allocation '{}' while it ran; its result is not used",
+                  options_.id, alloc.id));
 }
 
 void NodeAgent::count_user(const std::string& id, int more) {

@@ -30,8 +30,8 @@ class NodeService::Closer {
   }
 
   struct Work {
-    std::vector<std::shared_ptr<ClientSession>> sessions;     // shared with their connections
-    std::shared_ptr<device::VirtualProcessor> processor;  // shared with them
+    std::vector<std::shared_ptr<ClientSession>> sessions;  // shared with their connections
+    std::shared_ptr<device::VirtualProcessor> processor;   // shared with them
   };
   void add(Work work) {
     const std::lock_guard lock(mutex_);

@@ -39,7 +39,7 @@ class PackageCache {
   Result<Network> read(std::span<const std::byte> bytes) const;
   const std::int64_t bytes_max_;
   const std::vector<ChipConfig> chips_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;          // of what follows
   std::list<Entry> entries_;  // the one that was used last in front
   std::int64_t bytes_ = 0;
 };

@@ -42,15 +42,13 @@ std::optional<PlacementChoice> choose_on_card(const CardState& card,
     const auto group = static_cast<std::size_t>(core / card.shape.cores_per_group);
     const bool own = std::ranges::count(request.own, core) > 0;
     // A group whose memory does not suffice offers no core.
-    const bool room =
-        card.memory_taken[group] + choice.memory_bytes <= card.shape.memory_bytes;
-    uses.push_back(own                       ? device::CoreUse::kOwn
+    const bool room = card.memory_taken[group] + choice.memory_bytes <= card.shape.memory_bytes;
+    uses.push_back(own                        ? device::CoreUse::kOwn
                    : card.free[place] && room ? device::CoreUse::kFree
                                               : device::CoreUse::kOthers);
   }
   choice.cores = device::choose_cores(
-      uses,
-      {.cores_per_group = card.shape.cores_per_group, .groups_per_card = card.shape.groups},
+      uses, {.cores_per_group = card.shape.cores_per_group, .groups_per_card = card.shape.groups},
       request.cores);
   if (std::ssize(choice.cores) != request.cores) return std::nullopt;
   return choice;

@@ -69,9 +69,9 @@ std::string endpoint_of(const std::string& advertised, const std::string& addres
 class MasterRuns : public RunningMaster, private Responder {
  public:
   Status start(store::Store& store, RunningMasterOptions options) {
-    TESSERA_TRY(server_, TcpServer::start({.address = options.address,
-                                           .port = options.port,
-                                           .responder = this}));
+    TESSERA_TRY(
+        server_,
+        TcpServer::start({.address = options.address, .port = options.port, .responder = this}));
     endpoint_ = endpoint_of(options.advertised, options.address, server_->port());
     options.master.endpoint = endpoint_;
     const milliseconds period = period_of(options.master.ttl);
@@ -126,9 +126,9 @@ class NodeRuns : public RunningNode, private Responder {
  public:
   Status start(store::Store& store, RunningNodeOptions options) {
     TESSERA_TRY(service_, NodeService::create({.cards = options.cards, .log = options.node.log}));
-    TESSERA_TRY(server_, TcpServer::start({.address = options.address,
-                                           .port = options.port,
-                                           .responder = this}));
+    TESSERA_TRY(
+        server_,
+        TcpServer::start({.address = options.address, .port = options.port, .responder = this}));
     endpoint_ = endpoint_of(options.advertised, options.address, server_->port());
     options.node.endpoint = endpoint_;
     options.node.cards = service_->card_records();

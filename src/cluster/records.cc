@@ -18,9 +18,8 @@ constexpr std::int64_t kMemoryMax = std::int64_t{1} << 50;
 constexpr std::int64_t kNumberMax = std::int64_t{1} << 53;
 
 bool is_hexadecimal(const std::string& text) {
-  return std::ranges::all_of(text, [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-  });
+  return std::ranges::all_of(
+      text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
 // "0", "1" by core.
@@ -30,9 +29,7 @@ std::string mask_text(const std::vector<bool>& mask) {
   return text;
 }
 
-void check_version(Fields& fields) {
-  (void)fields.integer("version", kVersion, kVersion);
-}
+void check_version(Fields& fields) { (void)fields.integer("version", kVersion, kVersion); }
 
 CardRecord card_of(Fields& fields) {
   CardRecord card;
@@ -55,21 +52,6 @@ Result<Record> finished(const Fields& fields, Record record) {
 }
 
 }  // namespace
-
-bool is_name(const std::string& text) {
-  constexpr std::size_t kBytesMax = 64;
-  return !text.empty() && text.size() <= kBytesMax && std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '.' || c == '_' || c == '-';
-  });
-}
-
-Status check_name(const std::string& what, const std::string& text) {
-  if (is_name(text)) return {};
-  return Error{ErrorCode::kInvalidArgument,
-               fmt::format("{} '{}'; allowed are 1 to 64 letters, digits, '.', '_' and '-'", what,
-                           text)};
-}
 
 const char* on_control_loss_name(OnControlLoss value) {
   return value == OnControlLoss::kKeep ? "keep" : "fence";

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cluster/names.h"
 
 namespace tessera::cluster {
 
@@ -22,11 +23,6 @@ inline constexpr const char* kMasterKey = "/tessera/v1/master";
 inline constexpr const char* kNodesPrefix = "/tessera/v1/nodes/";
 inline constexpr const char* kPoolPrefix = "/tessera/v1/pool/";
 inline constexpr const char* kAllocPrefix = "/tessera/v1/alloc/";
-
-// Names of nodes, tenants and allocations: 1 to 64 of a-z A-Z 0-9 . _ -
-bool is_name(const std::string& text);
-// kInvalidArgument; `what` it is of.
-Status check_name(const std::string& what, const std::string& text);
 
 struct ClusterRecord {
   std::string id;      // of the store's contents: one that lost them gets another

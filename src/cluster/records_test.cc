@@ -31,19 +31,36 @@ TEST(ClusterRecords, AreReadAsTheyWereWritten) {
                         .on_control_loss = OnControlLoss::kKeep,
                         .cards = {{"cloud16", "0123456789abcdef", 4, 4, 1024}}};
   EXPECT_EQ(encode(parse_node(encode(node)).value()), encode(node));
-  const PoolRecord pool{.node = "n1", .card = 1, .free = {true, false}, .generation = 3, .draining = true};
+  const PoolRecord pool{
+      .node = "n1", .card = 1, .free = {true, false}, .generation = 3, .draining = true};
   EXPECT_EQ(encode(parse_pool(encode(pool)).value()), encode(pool));
-  AllocRecord alloc{.id = "a", .tenant = "t", .node = "n1", .incarnation = "i1", .card = 1,
-                    .cores = {1, 3}, .cores_wanted = 2, .arch = "cloud16", .memory_bytes = 4096,
-                    .weight = 2, .epoch = 7, .kept = true, .ticket = "x"};
+  AllocRecord alloc{.id = "a",
+                    .tenant = "t",
+                    .node = "n1",
+                    .incarnation = "i1",
+                    .card = 1,
+                    .cores = {1, 3},
+                    .cores_wanted = 2,
+                    .arch = "cloud16",
+                    .memory_bytes = 4096,
+                    .weight = 2,
+                    .epoch = 7,
+                    .kept = true,
+                    .ticket = "x"};
   EXPECT_EQ(encode(parse_alloc(encode(alloc)).value()), encode(alloc));
   const ClusterRecord cluster{"c", "s"};
   EXPECT_EQ(encode(parse_cluster(encode(cluster)).value()), encode(cluster));
 }
 
 TEST(ClusterRecords, WhatIsWrongIsNamed) {
-  json alloc = json::parse(encode(AllocRecord{.id = "a", .tenant = "t", .node = {}, .incarnation = {},
-                                              .card = 0, .cores = {}, .arch = {}, .ticket = "x"}));
+  json alloc = json::parse(encode(AllocRecord{.id = "a",
+                                              .tenant = "t",
+                                              .node = {},
+                                              .incarnation = {},
+                                              .card = 0,
+                                              .cores = {},
+                                              .arch = {},
+                                              .ticket = "x"}));
   EXPECT_EQ(error_of(parse_alloc(alloc.dump())), "");
   const auto with = [&](const char* key, const json& value) {
     json other = alloc;
@@ -58,13 +75,16 @@ TEST(ClusterRecords, WhatIsWrongIsNamed) {
   EXPECT_THAT(with("id", "a/b"), HasSubstr("allowed are 1 to 64 letters"));
   EXPECT_THAT(error_of(parse_alloc("[")), HasSubstr("no JSON object"));
   EXPECT_THAT(error_of(parse_alloc(std::string(100, '['))), HasSubstr("no JSON object"));
-  EXPECT_THAT(error_of(parse_pool(R"({"version":1,"node":"n","card":0,"free":"012","generation":0})")),
-              HasSubstr("'free'"));
+  EXPECT_THAT(
+      error_of(parse_pool(R"({"version":1,"node":"n","card":0,"free":"012","generation":0})")),
+      HasSubstr("'free'"));
 }
 
 TEST(ClusterMessages, HeadsAreCheckedAgainstTheLimits) {
   const MessageLimits limits{.text_bytes = 10, .body_bytes = 20};
-  const auto parse = [&](MessageHead head) { return error_of(parse_head(encode_head(head), limits)); };
+  const auto parse = [&](MessageHead head) {
+    return error_of(parse_head(encode_head(head), limits));
+  };
   EXPECT_EQ(parse({.kind = MessageKind::kReply, .id = 9, .text_bytes = 10, .body_bytes = 20}), "");
   EXPECT_EQ(parse({.text_bytes = 11}), "a message: 11 bytes of text, allowed up to 10");
   EXPECT_EQ(parse({.body_bytes = 21}), "a message: 21 bytes, allowed up to 20");
@@ -105,7 +125,8 @@ TEST(ClusterMessages, ARunsResultIsReadAsItWasAndItsEndIsKnown) {
 }
 
 TEST(ClusterAddresses, SayWhatIsWrong) {
-  const auto address = parse_cluster_address("cluster:h:1,[::1]:2?cores=4&arch=cloud16&in_flight=3").value();
+  const auto address =
+      parse_cluster_address("cluster:h:1,[::1]:2?cores=4&arch=cloud16&in_flight=3").value();
   EXPECT_EQ(address.masters, (std::vector<std::string>{"h:1", "[::1]:2"}));
   EXPECT_EQ(address.cores, 4);
   EXPECT_EQ(address.in_flight, 3);
@@ -113,14 +134,18 @@ TEST(ClusterAddresses, SayWhatIsWrong) {
             "'cluster:h': 'h' is no HOST:PORT of a master");
   EXPECT_EQ(error_of(parse_cluster_address("cluster:h:1?cores=0")),
             "'cluster:h:1?cores=0': cores=0; allowed 1 to 1024");
-  EXPECT_THAT(error_of(parse_cluster_address("cluster:h:1?core=1")), HasSubstr("allowed are cores, arch"));
+  EXPECT_THAT(error_of(parse_cluster_address("cluster:h:1?core=1")),
+              HasSubstr("allowed are cores, arch"));
   EXPECT_THAT(error_of(parse_cluster_address("cluster:h:99999")), HasSubstr("allowed 1 to 65535"));
 }
 
 TEST(ClusterPlacement, TakesGroupsThatNobodyElseIsInThenTheFullestCard) {
   const CardRecord shape{"cloud16", "0123456789abcdef", 4, 4, 1 << 20};
   const auto card = [&](const std::string& node, const std::vector<int>& taken) {
-    CardState state{.node = node, .card = 0, .shape = shape, .free = std::vector<bool>(16, true),
+    CardState state{.node = node,
+                    .card = 0,
+                    .shape = shape,
+                    .free = std::vector<bool>(16, true),
                     .memory_taken = std::vector<std::int64_t>(4, 0)};
     for (const int core : taken) state.free[static_cast<std::size_t>(core)] = false;
     return state;
@@ -161,10 +186,12 @@ TEST(ResidentTensors, WhatARunWroteAndARunReadStays) {
 }
 
 TEST(ClusterTenants, AreKnownByTheirTokens) {
-  const auto tenants = Tenants::parse(
-      R"({"tenants":[{"name":"a","token":"0123456789abcdef","cores_max":8}]})").value();
+  const auto tenants =
+      Tenants::parse(R"({"tenants":[{"name":"a","token":"0123456789abcdef","cores_max":8}]})")
+          .value();
   EXPECT_EQ(tenants.of_request({{"token", "0123456789abcdef"}})->cores_max, 8);
-  EXPECT_THAT(error_of(tenants.of_request({{"token", "0123456789abcdeF"}})), HasSubstr("none of a tenant"));
+  EXPECT_THAT(error_of(tenants.of_request({{"token", "0123456789abcdeF"}})),
+              HasSubstr("none of a tenant"));
   EXPECT_THAT(error_of(tenants.of_request({{"tenant", "a"}})), HasSubstr("none of a tenant"));
   EXPECT_EQ(error_of(Tenants::parse(R"({"tenants":[{"name":"a","token":"short"}]})")),
             "tenant: the token of 'a' has less than 16 bytes");

@@ -129,12 +129,13 @@ Status RemoteBackend::load_on(LoadedRemote& loaded, const std::shared_ptr<NodeLi
   if (answer.contains("missing")) {
     const std::vector<std::byte> bytes = network_bytes(*loaded.network);
     const std::span<const std::byte> part = bytes;
-    TESSERA_TRY(const json put, ask(*link, {{"call", "put"}, {"digest", loaded.digest}},
-                                    std::span(&part, 1)));
+    TESSERA_TRY(const json put,
+                ask(*link, {{"call", "put"}, {"digest", loaded.digest}}, std::span(&part, 1)));
     TESSERA_TRY(answer, ask(*link, request));
   }
   if (answer.contains("failed")) {
-    return parse_error_text(answer["failed"].is_string() ? answer["failed"].get<std::string>() : "");
+    return parse_error_text(answer["failed"].is_string() ? answer["failed"].get<std::string>()
+                                                         : "");
   }
   Fields fields(answer, "answer of a node");
   loaded.number = fields.integer("loaded", 1, kNumberMax);
@@ -284,8 +285,7 @@ Status RemoteBackend::host_reads(std::span<std::byte> bytes) {
     return unavailable("a tensor was on a node that is gone; begin its state anew");
   }
   TESSERA_TRY(const Message answer,
-              RemoteProcessor::call(
-                  *link, dump({{"call", "fetch"}, {"block", place->block}}), {}));
+              RemoteProcessor::call(*link, dump({{"call", "fetch"}, {"block", place->block}}), {}));
   if (answer.body.size() != bytes.size()) {
     return Error{ErrorCode::kInternal, "a node's block has another size"};
   }
@@ -313,11 +313,10 @@ Result<RemoteDevice> make_remote_device(const ClusterAddress& address,
                              processor->arch(), processor->fingerprint(), config.chip->name, own)};
   }
   RemoteDevice made{nullptr, *config.chip};
-  TESSERA_TRY(made.device,
-              device::QueuedDevice::create(
-                  std::make_unique<RemoteBackend>(std::move(processor), config),
-                  device::QueueOptions{.queue_depth = options.queue_depth,
-                                       .run_limit = options.run_limit}));
+  TESSERA_TRY(made.device, device::QueuedDevice::create(
+                               std::make_unique<RemoteBackend>(std::move(processor), config),
+                               device::QueueOptions{.queue_depth = options.queue_depth,
+                                                    .run_limit = options.run_limit}));
   return made;
 }
 

@@ -39,13 +39,13 @@ class ResidentTensors {
   struct State {
     std::size_t bytes = 0;
     std::int64_t number = 0;
-    bool by_run = false;    // its value is a run's
-    bool is_state = false;  // and a run has read it
+    bool by_run = false;     // its value is a run's
+    bool is_state = false;   // and a run has read it
     std::uint64_t away = 0;  // the link to the node that alone has it; 0: it is here
   };
   State& state_of(std::span<const std::byte> bytes);
 
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;                  // of what follows
   std::map<const std::byte*, State> states_;  // by the first byte
   std::int64_t next_ = 1;
 };

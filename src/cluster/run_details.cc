@@ -131,9 +131,8 @@ Result<RunResult> parse_details(std::span<const std::byte> bytes) {
   RunResult result;
   details(in, result);
   if (in.ok && in.at_end()) return result;
-  return Error{ErrorCode::kInvalidModel,
-               in.ok ? "a run's result: there are bytes behind its end"
-                     : "a run's result: its bytes end before it does"};
+  return Error{ErrorCode::kInvalidModel, in.ok ? "a run's result: there are bytes behind its end"
+                                               : "a run's result: its bytes end before it does"};
 }
 
 }  // namespace tessera::cluster

@@ -197,8 +197,11 @@ class World : public Caller {
     of.is_paused = false;
     NodeOptions options{.id = fmt::format("n{}", number)};
     options.endpoint = options.id;
-    options.cards = {{.arch = "card", .fingerprint = "0123456789abcdef", .groups = 4,
-                      .cores_per_group = 4, .memory_bytes = 1 << 20}};
+    options.cards = {{.arch = "card",
+                      .fingerprint = "0123456789abcdef",
+                      .groups = 4,
+                      .cores_per_group = 4,
+                      .memory_bytes = 1 << 20}};
     options.log = [this](const json& line) { fences += line["event"] == "fenced" ? 1 : 0; };
     of.logic = std::make_unique<NodeAgent>(*of.gate, *of.cores, *this, clock(), options);
   }
@@ -245,12 +248,12 @@ class World : public Caller {
     const std::string master = fmt::format("m{}", below(2));
     switch (below(3)) {
       case 0:
-        acquired += call(master, {{"call", "acquire"},
-                                  {"name", name},
-                                  {"cores", 1 + below(8)},
-                                  {"kept", true}}, {}).ok()
-                        ? 1
-                        : 0;
+        acquired +=
+            call(master,
+                 {{"call", "acquire"}, {"name", name}, {"cores", 1 + below(8)}, {"kept", true}}, {})
+                    .ok()
+                ? 1
+                : 0;
         return;
       case 1:
         (void)call(master, {{"call", "release"}, {"alloc", name}}, {});

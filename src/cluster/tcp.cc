@@ -127,7 +127,8 @@ bool read_body(int descriptor, std::vector<std::byte>& body, std::uint64_t size)
   constexpr std::uint64_t kPiece = std::uint64_t{1} << 24;
   while (body.size() < size) {
     const std::size_t begin = body.size();
-    const std::uint64_t more = std::min<std::uint64_t>(size - begin, std::max(kPiece, std::uint64_t{begin}));
+    const std::uint64_t more =
+        std::min<std::uint64_t>(size - begin, std::max(kPiece, std::uint64_t{begin}));
     body.resize(begin + more);
     if (!read_all(descriptor, body.data() + begin, more)) return false;
   }
@@ -349,8 +350,8 @@ class Connection {
     for (;;) {
       std::optional<Incoming> incoming;
       (void)guarded("", [&]() -> Status {
-        incoming = read_message(socket_.get(),
-                                [this] { return options_.responder->limits(number_); });
+        incoming =
+            read_message(socket_.get(), [this] { return options_.responder->limits(number_); });
         return {};
       });
       std::unique_lock lock(mutex_);
@@ -488,8 +489,8 @@ Result<std::unique_ptr<TcpServer>> TcpServer::start(const TcpServerOptions& opti
   if (socket.get() < 0 ||
       ::bind(socket.get(), addresses.first->ai_addr, addresses.first->ai_addrlen) != 0 ||
       ::listen(socket.get(), SOMAXCONN) != 0) {
-    return unavailable(fmt::format("cannot listen at {}: {}; port 0 takes any that is free",
-                                   endpoint, reason()));
+    return unavailable(
+        fmt::format("cannot listen at {}: {}; port 0 takes any that is free", endpoint, reason()));
   }
   const int port = port_of(socket.get());
   return guarded("starting a server", [&]() -> Result<std::unique_ptr<TcpServer>> {

@@ -18,10 +18,10 @@ std::unique_ptr<Dialer> make_tcp_dialer();
 
 struct TcpServerOptions {
   std::string address = "127.0.0.1";
-  int port = 0;                      // 0: any that is free
+  int port = 0;  // 0: any that is free
   std::size_t connections_max = 1024;
-  std::size_t queue_max = 64;        // requests of a connection that wait; then no more are read
-  Responder* responder = nullptr;    // outlives the server
+  std::size_t queue_max = 64;      // requests of a connection that wait; then no more are read
+  Responder* responder = nullptr;  // outlives the server
 };
 
 class TcpServer {

@@ -32,7 +32,8 @@ Result<Tenant> tenant_of(const json& document) {
   tenant.is_operator = fields.flag("operator", false);
   constexpr std::size_t kTokenBytesMin = 16;
   if (tenant.token.size() < kTokenBytesMin) {
-    fields.refuse(fmt::format("the token of '{}' has less than {} bytes", tenant.name, kTokenBytesMin));
+    fields.refuse(
+        fmt::format("the token of '{}' has less than {} bytes", tenant.name, kTokenBytesMin));
   }
   TESSERA_RETURN_IF_ERROR(fields.status());
   return tenant;

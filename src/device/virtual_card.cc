@@ -292,11 +292,10 @@ void VirtualProcessor::clear(CardLock& lock) {
 
 Status check_chip(const NetworkState& network, const ChipConfig& chip) {
   if (fingerprint(network.chip) == fingerprint(chip)) return {};
-  return invalid(
-      fmt::format("'{}' is for '{}' (fingerprint {:016x}), the virtual card is '{}' "
-                  "({:016x}); load it for that architecture",
-                  network.path, network.chip.name, fingerprint(network.chip), chip.name,
-                  fingerprint(chip)));
+  return invalid(fmt::format(
+      "'{}' is for '{}' (fingerprint {:016x}), the virtual card is '{}' "
+      "({:016x}); load it for that architecture",
+      network.path, network.chip.name, fingerprint(network.chip), chip.name, fingerprint(chip)));
 }
 
 // Runs that have not begun wait meanwhile.

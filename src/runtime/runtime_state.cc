@@ -32,16 +32,17 @@ Result<ChipConfig> chip_of(const DeviceOptions& options) {
 // What belongs to a device of this machine.
 Status check_cluster(const DeviceOptions& options, const std::string& name) {
   if (options.cluster.empty()) return {};
-  const char* const wrong = options.kind != DeviceKind::kSim    ? "another kind of device than sim"
-                            : options.processor                 ? "a part of a card"
-                            : options.cores != 1                ? "cores, which are its cores="
-                            : options.cards != 1                ? "cards"
-                            : options.virtual_functions != 1    ? "virtual functions"
-                            : options.kernels != 1 ? "kernels, which are its in_flight="
-                            : options.pace != 0    ? "a pace"
-                                                   : nullptr;
+  const char* const wrong = options.kind != DeviceKind::kSim ? "another kind of device than sim"
+                            : options.processor              ? "a part of a card"
+                            : options.cores != 1             ? "cores, which are its cores="
+                            : options.cards != 1             ? "cards"
+                            : options.virtual_functions != 1 ? "virtual functions"
+                            : options.kernels != 1           ? "kernels, which are its in_flight="
+                            : options.pace != 0              ? "a pace"
+                                                             : nullptr;
   if (wrong == nullptr) return {};
-  return wrong_option(name, fmt::format("'{}' with {}; leave one of them out", options.cluster, wrong));
+  return wrong_option(name,
+                      fmt::format("'{}' with {}; leave one of them out", options.cluster, wrong));
 }
 
 Result<device::DeviceConfig> device_options(const DeviceOptions& options, const std::string& name) {

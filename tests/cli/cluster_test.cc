@@ -18,8 +18,8 @@ class Tried {
  public:
   explicit Tried(const std::string& options) {
     prepare();
-    const std::string command = "echo $$; exec " + std::string(TESSERA_PROGRAM) +
-                                " cluster try --port 0 --json " + options;
+    const std::string command =
+        "echo $$; exec " + std::string(TESSERA_PROGRAM) + " cluster try --port 0 --json " + options;
     pipe_ = popen(command.c_str(), "r");
     process_ = std::stoi(read_line(pipe_));
     start_ = json::parse(read_line(pipe_), nullptr, false);
@@ -68,7 +68,8 @@ TEST(ClusterCommand, TriesAClusterAndShowsWhatIsInIt) {
   EXPECT_THAT(pool.out, HasSubstr("n0       0       cloud16     16     8         -"));
   EXPECT_THAT(pool.out, HasSubstr("0 1 2 3 4 5 6 7      1  placed"));
   EXPECT_EQ(cluster.ask({"drain", "n1"}).out, "n1: gets nothing new; 0 allocations are on it\n");
-  EXPECT_EQ(cluster.ask({"drain", "n1", "--undo"}).out, "n1: in use again; 0 allocations are on it\n");
+  EXPECT_EQ(cluster.ask({"drain", "n1", "--undo"}).out,
+            "n1: in use again; 0 allocations are on it\n");
   EXPECT_EQ(cluster.ask({"free", "a"}).out, "a: given back\n");
   EXPECT_THAT(cluster.ask({"events"}).out, HasSubstr("'a': its tenant gives it back"));
   EXPECT_EQ(cluster.ask({"pool", "--json"}).json()["allocs"], json::array());
@@ -82,10 +83,11 @@ TEST(ClusterCommand, SaysWhatIsWrong) {
     EXPECT_EQ(result.status, 1);
     return result.err;
   };
-  EXPECT_EQ(error({"alloc", "--cores", "17"}),
-            "tessera cluster: 17 cores are wanted; of the 1 cards none has as many free (the most is "
-            "16), with the memory that is wanted; take less, or wait until others leave   "
-            "[unavailable]\n");
+  EXPECT_EQ(
+      error({"alloc", "--cores", "17"}),
+      "tessera cluster: 17 cores are wanted; of the 1 cards none has as many free (the most is "
+      "16), with the memory that is wanted; take less, or wait until others leave   "
+      "[unavailable]\n");
   EXPECT_EQ(error({"alloc", "--arch", "edge"}),
             "tessera cluster: there is no card of 'edge' in the cluster   [unavailable]\n");
   EXPECT_EQ(error({"free", "x"}),
@@ -94,8 +96,9 @@ TEST(ClusterCommand, SaysWhatIsWrong) {
             "tessera cluster: free takes the allocation's name   [invalid argument]\n");
   EXPECT_EQ(error({"drain", "n7"}),
             "tessera cluster: there is no node 'n7'; there are n0   [invalid argument]\n");
-  EXPECT_EQ(error({"list"}), "tessera cluster: there is no 'list'; allowed are try, nodes, pool, "
-                             "events, alloc, free, resize, drain   [invalid argument]\n");
+  EXPECT_EQ(error({"list"}),
+            "tessera cluster: there is no 'list'; allowed are try, nodes, pool, "
+            "events, alloc, free, resize, drain   [invalid argument]\n");
   EXPECT_THAT(tessera({"cluster", "nodes", "--master", "127.0.0.1:1", "--patience", "0.1"}).err,
               HasSubstr("nobody answers at '127.0.0.1:1'"));
   EXPECT_THAT(tessera({"node", "--id", "n", "--store", "zookeeper"}).err,

@@ -78,9 +78,8 @@ ClusterProcesses::ClusterProcesses(const ClusterProcessesOptions& options) : opt
   of_etcd.folder = folder_ + "/etcd";
   etcd = store::LocalEtcd::start(of_etcd).value();
   for (int i = 0; i < options.masters; ++i) {
-    masters.push_back(std::make_unique<BackgroundProgram>(
-        std::vector<std::string>{"master", "--store", store(), "--port", "0", "--ttl-ms",
-                                 std::to_string(options.ttl_ms)}));
+    masters.push_back(std::make_unique<BackgroundProgram>(std::vector<std::string>{
+        "master", "--store", store(), "--port", "0", "--ttl-ms", std::to_string(options.ttl_ms)}));
     endpoints_.push_back(masters.back()->event().at("endpoint"));
   }
   nodes.resize(static_cast<std::size_t>(options.nodes));
@@ -102,11 +101,16 @@ std::string ClusterProcesses::log_path(std::size_t node) const {
 }
 
 void ClusterProcesses::start_node(std::size_t index) {
-  std::vector<std::string> arguments = {"node",      "--store",
-                                        store(),     "--id",
-                                        fmt::format("n{}", index), "--ttl-ms",
-                                        std::to_string(options_.ttl_ms), "--idle-ms",
-                                        std::to_string(options_.idle_ms), "--owner-log",
+  std::vector<std::string> arguments = {"node",
+                                        "--store",
+                                        store(),
+                                        "--id",
+                                        fmt::format("n{}", index),
+                                        "--ttl-ms",
+                                        std::to_string(options_.ttl_ms),
+                                        "--idle-ms",
+                                        std::to_string(options_.idle_ms),
+                                        "--owner-log",
                                         log_path(index)};
   arguments.insert(arguments.end(), options_.node_options.begin(), options_.node_options.end());
   nodes[index] = std::make_unique<BackgroundProgram>(arguments);
@@ -156,7 +160,8 @@ std::vector<ClusterProcesses::Owned> ClusterProcesses::owners(const std::string&
       const bool is_new = event == "registered";
       if (event == "held" || is_new) {
         const std::int64_t until = line["until_ns"];
-        if (open < all.size()) all[open].until = is_new ? std::min(all[open].until, held_until) : until;
+        if (open < all.size())
+          all[open].until = is_new ? std::min(all[open].until, held_until) : until;
         if (is_new) open = all.size();
         held_until = until;
       }
@@ -180,7 +185,8 @@ void ClusterProcesses::expect_one_owner_at_a_time() const {
     std::ifstream file(log_path(node));
     for (std::string text; std::getline(file, text);) {
       const json line = json::parse(text, nullptr, false);
-      if (line.is_object() && line.contains("alloc")) allocs.insert(line["alloc"].get<std::string>());
+      if (line.is_object() && line.contains("alloc"))
+        allocs.insert(line["alloc"].get<std::string>());
     }
   }
   for (const std::string& alloc : allocs) {

@@ -22,9 +22,8 @@ using testing::error_of;
 using testing::residual_network;
 using testing::Sample;
 
-#define SKIP_WITHOUT_ETCD()                                                       \
-  if (const std::string why = ClusterProcesses::why_not(); !why.empty()) \
-  GTEST_SKIP() << why
+#define SKIP_WITHOUT_ETCD() \
+  if (const std::string why = ClusterProcesses::why_not(); !why.empty()) GTEST_SKIP() << why
 
 Session open(const ClusterProcesses& cluster, const Sample& model, const std::string& name) {
   auto session = Session::open(model.network, {.cluster = cluster.address("cores=4&name=" + name)});

@@ -15,7 +15,8 @@ using nlohmann::json;
 
 LocalCluster::LocalCluster(LocalClusterOptions options) {
   cluster::MasterOptions of_master{.ttl = options.ttl};
-  if (!options.tenants.empty()) of_master.tenants = cluster::Tenants::parse(options.tenants).value();
+  if (!options.tenants.empty())
+    of_master.tenants = cluster::Tenants::parse(options.tenants).value();
   of_master.audit = [this](const json& line) {
     const std::lock_guard lock(mutex_);
     audit_.push_back(line);
@@ -37,7 +38,8 @@ LocalCluster::LocalCluster(LocalClusterOptions options) {
 }
 
 std::string LocalCluster::address(const std::string& rest) const {
-  return fmt::format("cluster:{}?patience=30{}{}", master->endpoint(), rest.empty() ? "" : "&", rest);
+  return fmt::format("cluster:{}?patience=30{}{}", master->endpoint(), rest.empty() ? "" : "&",
+                     rest);
 }
 
 Result<json> LocalCluster::ask(const json& request) const {

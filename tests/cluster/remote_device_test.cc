@@ -55,8 +55,7 @@ TEST(RemoteDevice, HasTheBitsCyclesAndTimelineOfAVirtualProcessorHere) {
   int turn = 0;
   for (const Sample& model : {Sample(residual_network(1, 24)), Sample(network_with_host_step())}) {
     const VirtualCard card = VirtualCard::open().value();
-    Session local =
-        testing::open(model, testing::take(card, {.cores = 4}), {.trace = true});
+    Session local = testing::open(model, testing::take(card, {.cores = 4}), {.trace = true});
     auto remote = Session::open(
         model.network,
         {.trace = true, .cluster = cluster.address("cores=4&name=a" + std::to_string(turn++))});
@@ -108,8 +107,8 @@ TEST(RemoteDevice, ErrorsAreThoseOfAVirtualProcessorHere) {
   const auto errors = [&](const Network& network, const SessionOptions& options,
                           const std::string& more) {
     SessionOptions of_local = options, of_remote = options;
-    of_local.processor = testing::take(
-        card, {.name = "a", .cores = 2, .memory_bytes = more.empty() ? 0 : 4096});
+    of_local.processor =
+        testing::take(card, {.name = "a", .cores = 2, .memory_bytes = more.empty() ? 0 : 4096});
     of_remote.cluster = cluster.address("name=a&cores=2&arch=cloud16" + more);
     const auto outcome = [&](const SessionOptions& of) {
       auto session = Session::open(network, of);
@@ -133,8 +132,7 @@ TEST(RemoteDevice, ErrorsAreThoseOfAVirtualProcessorHere) {
 Network recurrent_network() {
   compile::testing::GraphBuilder builder(5);
   const graph::TensorId x = builder.input({1, 8, 8, 8});
-  const graph::TensorId next =
-      builder.conv(x, {.output_channels = 8, .kernel = 3, .pad = 1});
+  const graph::TensorId next = builder.conv(x, {.output_channels = 8, .kernel = 3, .pad = 1});
   builder.output(next);
   builder.output(builder.pool(next, PoolFunction::kMaximum, 2, 2, 0));
   return network::network_from_graph(builder.take(), *load_chip_config("cloud16"), {}).value();

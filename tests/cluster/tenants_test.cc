@@ -16,8 +16,8 @@ namespace tessera {
 namespace {
 
 using nlohmann::json;
-using ::testing::HasSubstr;
 using testing::error_of;
+using ::testing::HasSubstr;
 using testing::LocalCluster;
 using testing::residual_network;
 using testing::Sample;
@@ -39,13 +39,15 @@ TEST(ClusterTenants, SeeTheirOwnAloneAndQuotasHold) {
     return cluster.ask(with_token(request, token));
   };
   const std::string a = "token-of-tenant-a", b = "token-of-tenant-b", o = "token-of-operator";
-  EXPECT_EQ(error_of(ask({{"call", "acquire"}, {"name", "x"}, {"cores", 4}, {"kept", true}}, a)), "");
+  EXPECT_EQ(error_of(ask({{"call", "acquire"}, {"name", "x"}, {"cores", 4}, {"kept", true}}, a)),
+            "");
   EXPECT_EQ(error_of(ask({{"call", "acquire"}, {"name", "y"}, {"cores", 4}, {"kept", true}}, a)),
             "tenant 'a' has 4 cores and wants 4 more; its quota is 6");
   EXPECT_EQ(error_of(ask({{"call", "resize"}, {"alloc", "x"}, {"cores", 7}}, a)),
             "tenant 'a' has 4 cores and wants 3 more; its quota is 6");
-  EXPECT_THAT(error_of(ask({{"call", "acquire"}, {"cores", 1}, {"memory_bytes", 17179869184 + 1}}, b)),
-              HasSubstr("its quota is 17179869184"));
+  EXPECT_THAT(
+      error_of(ask({{"call", "acquire"}, {"cores", 1}, {"memory_bytes", 17179869184 + 1}}, b)),
+      HasSubstr("its quota is 17179869184"));
   // Another one's allocation is not there.
   EXPECT_EQ(error_of(ask({{"call", "release"}, {"alloc", "x"}}, b)),
             "tenant 'b' has no allocation 'x'");
@@ -60,7 +62,8 @@ TEST(ClusterTenants, SeeTheirOwnAloneAndQuotasHold) {
   }
   EXPECT_EQ(error_of(ask({{"call", "drain"}, {"node", "n0"}}, a)),
             "tenant 'a' is no operator; nodes are theirs");
-  EXPECT_THAT(error_of(ask({{"call", "status"}}, "token-of-nobody-x")), HasSubstr("none of a tenant"));
+  EXPECT_THAT(error_of(ask({{"call", "status"}}, "token-of-nobody-x")),
+              HasSubstr("none of a tenant"));
   EXPECT_EQ(error_of(ask({{"call", "release"}, {"alloc", "x"}}, a)), "");
   // A line for each acquisition, release and refusal.
   std::vector<std::string> lines;
@@ -70,10 +73,10 @@ TEST(ClusterTenants, SeeTheirOwnAloneAndQuotasHold) {
                       " " + line["outcome"].get<std::string>());
     }
   }
-  EXPECT_EQ(lines, (std::vector<std::string>{"acquire a done", "acquire a refused",
-                                             "resize a refused", "acquire b refused",
-                                             "release b refused", "drain a refused",
-                                             "release a done"}));
+  EXPECT_EQ(lines,
+            (std::vector<std::string>{"acquire a done", "acquire a refused", "resize a refused",
+                                      "acquire b refused", "release b refused", "drain a refused",
+                                      "release a done"}));
 }
 
 TEST(ClusterTenants, ATokenComesFromAFile) {
@@ -94,7 +97,8 @@ TEST(ClusterTenants, ATokenComesFromAFile) {
 TEST(ClusterAllocations, AreResizedWhileTheyRunAndComeBack) {
   const LocalCluster cluster;
   const Sample model(residual_network(1, 24));
-  cluster.call({{"call", "acquire"}, {"name", "a"}, {"cores", 2}, {"kept", true}, {"arch", "cloud16"}});
+  cluster.call(
+      {{"call", "acquire"}, {"name", "a"}, {"cores", 2}, {"kept", true}, {"arch", "cloud16"}});
   {
     auto session = Session::open(model.network, {.cluster = cluster.address("alloc=a")});
     ASSERT_TRUE(session.ok()) << session.error().to_string();
@@ -119,8 +123,9 @@ TEST(ClusterAllocations, ADrainedNodeGetsNothingNew) {
   const LocalCluster cluster({.nodes = 2});
   cluster.call({{"call", "drain"}, {"node", "n0"}});
   for (const char* const name : {"a", "b"}) {
-    EXPECT_EQ(cluster.call({{"call", "acquire"}, {"name", name}, {"cores", 2}, {"kept", true}})["node"],
-              "n1");
+    EXPECT_EQ(
+        cluster.call({{"call", "acquire"}, {"name", name}, {"cores", 2}, {"kept", true}})["node"],
+        "n1");
   }
   cluster.call({{"call", "drain"}, {"node", "n0"}, {"on", false}});
   EXPECT_EQ(cluster.call({{"call", "acquire"}, {"cores", 16}, {"kept", true}})["node"], "n0");
@@ -133,8 +138,10 @@ TEST(ClusterNodes, WhoHasNoTicketIsAnsweredNothing) {
   auto channel = dialer->open(cluster.nodes[0]->endpoint(), deadline).value();
   const auto ask = [&](const char* text) { return error_of(channel->call(text, {}, deadline)); };
   EXPECT_THAT(ask(R"({"call":"load","digest":"","name":""})"), HasSubstr("has shown no ticket"));
-  EXPECT_THAT(ask(R"({"call":"open","alloc":"a","ticket":"b"})"), HasSubstr("has no allocation 'a'"));
-  EXPECT_THAT(ask(R"({"call":"list","secret":"x","epoch":9})"), HasSubstr("no master of this cluster"));
+  EXPECT_THAT(ask(R"({"call":"open","alloc":"a","ticket":"b"})"),
+              HasSubstr("has no allocation 'a'"));
+  EXPECT_THAT(ask(R"({"call":"list","secret":"x","epoch":9})"),
+              HasSubstr("no master of this cluster"));
   EXPECT_THAT(ask("[]"), HasSubstr("no JSON object"));
   // Nor may it send tensors: that ends its connection, and no other.
   const std::vector<std::byte> bytes(1000);

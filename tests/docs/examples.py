@@ -254,6 +254,15 @@ def lines_of(page, scores):
                      "tessera trace": ("--from 120 --to 125", "--from 0.5 --to 1")},
             varying=(r".*",)),
     },
+    "docs/cluster.md": {
+        "application ── device \"cluster:HOST:PORT?cores=4\" ─── tensors ──────────────┐": PICTURE,
+        "$ tessera cluster try --nodes 4 &":
+            NotRun("runs until it is ended; cluster_command_test asks one"),
+        "$ tessera master --store etcd:127.0.0.1:2379 --port 7400 --tenants-file tenants.json --audit-file audit.jsonl":
+            NotRun("run until they are ended; cluster_failures_test starts them"),
+        "{\"tenants\": [{\"name\": \"a\", \"token\": \"at least 16 bytes\", \"cores_max\": 8, \"memory_bytes_max\": 0, \"operator\": false}]}":
+            NotRun("a file of tenants; cluster_test reads one"),
+    },
     "docs/serve.md": {
         "clients ══► HTTP thread    ─┬─► decode ─► [admission] ─┬────────────────► pipeline ─► encode ─► answer": PICTURE,
         "models/": PICTURE,

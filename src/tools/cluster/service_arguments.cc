@@ -29,7 +29,8 @@ bool is_loopback(const std::string& address) {
 
 void ServiceArguments::add_to(CLI::App& app, const char* port_option, int port_default) {
   port = port_default;
-  app.add_option("--store", store, "etcd:HOST:PORT[,HOST:PORT]: what the cluster keeps its records in")
+  app.add_option("--store", store,
+                 "etcd:HOST:PORT[,HOST:PORT]: what the cluster keeps its records in")
       ->required();
   app.add_option(port_option, port, "0: any that is free")
       ->check(CLI::Range(0, 65535))
@@ -47,11 +48,12 @@ void ServiceArguments::add_to(CLI::App& app, const char* port_option, int port_d
 
 Status ServiceArguments::check_address() const {
   if (is_loopback(address) || without_tls) return {};
-  return Error{ErrorCode::kInvalidArgument,
-               fmt::format("--address {} is not of this machine alone, and there is no TLS: anybody "
-                           "who reaches it may use the cluster; give --without-tls too if that is "
-                           "meant, or listen at 127.0.0.1",
-                           address)};
+  return Error{
+      ErrorCode::kInvalidArgument,
+      fmt::format("--address {} is not of this machine alone, and there is no TLS: anybody "
+                  "who reaches it may use the cluster; give --without-tls too if that is "
+                  "meant, or listen at 127.0.0.1",
+                  address)};
 }
 
 Result<std::unique_ptr<store::Store>> ServiceArguments::open_store() const {

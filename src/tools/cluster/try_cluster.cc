@@ -97,8 +97,7 @@ Status try_cluster(const TryArguments& arguments) {
     options.node.id = fmt::format("n{}", i);
     TESSERA_TRY(nodes.emplace_back(), cluster::RunningNode::start(*store.store, options));
   }
-  TESSERA_RETURN_IF_ERROR(
-      wait_for_cards(master->endpoint(), arguments.nodes * arguments.cards));
+  TESSERA_RETURN_IF_ERROR(wait_for_cards(master->endpoint(), arguments.nodes * arguments.cards));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   const std::string name = fmt::format("cluster:{}?cores=4", master->endpoint());
   tell_event(arguments.json,

@@ -37,8 +37,8 @@ Result<json> ask(const ClusterArguments& arguments, json request) {
   }
   const auto dialer = cluster::make_tcp_dialer();
   cluster::MasterClient client(*dialer, arguments.masters);
-  return client.call(request, std::chrono::milliseconds(
-                                  static_cast<std::int64_t>(1e3 * arguments.patience)));
+  return client.call(
+      request, std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * arguments.patience)));
 }
 
 void print_json(const json& document) { show_lines(json_line(document) + "\n"); }
@@ -84,7 +84,8 @@ Status show_status(const ClusterArguments& arguments) {
   TESSERA_TRY(const json status, ask(arguments, {{"call", "status"}}));
   const bool nodes = arguments.action == "nodes";
   if (arguments.json) {
-    json shown = {{"master", status["master"]}, {"epoch", status["epoch"]}, {"store", status["store"]}};
+    json shown = {
+        {"master", status["master"]}, {"epoch", status["epoch"]}, {"store", status["store"]}};
     for (const char* const key : {"nodes", "pool", "allocs"}) {
       if (nodes == (std::string(key) == "nodes")) shown[key] = status[key];
     }
@@ -133,12 +134,9 @@ Status print_alloc(const ClusterArguments& arguments, json alloc) {
 }
 
 Status allocate(const ClusterArguments& arguments) {
-  json request = {{"call", "acquire"},
-                  {"cores", std::max(arguments.cores, 1)},
-                  {"arch", arguments.arch},
-                  {"memory_bytes", arguments.memory_bytes},
-                  {"weight", arguments.weight},
-                  {"kept", true}};
+  json request = {{"call", "acquire"},          {"cores", std::max(arguments.cores, 1)},
+                  {"arch", arguments.arch},     {"memory_bytes", arguments.memory_bytes},
+                  {"weight", arguments.weight}, {"kept", true}};
   if (!arguments.what.empty()) request["name"] = arguments.what;
   if (!arguments.node.empty()) request["node"] = arguments.node;
   TESSERA_TRY(json alloc, ask(arguments, std::move(request)));
@@ -147,15 +145,14 @@ Status allocate(const ClusterArguments& arguments) {
 
 Status resize(const ClusterArguments& arguments) {
   if (arguments.cores == 0) return wrong("resize takes --cores, how many it is to have");
-  TESSERA_TRY(json alloc, ask(arguments, {{"call", "resize"},
-                                          {"alloc", arguments.what},
-                                          {"cores", arguments.cores}}));
+  TESSERA_TRY(
+      json alloc,
+      ask(arguments, {{"call", "resize"}, {"alloc", arguments.what}, {"cores", arguments.cores}}));
   return print_alloc(arguments, std::move(alloc));
 }
 
 Status release(const ClusterArguments& arguments) {
-  TESSERA_TRY(const json freed,
-              ask(arguments, {{"call", "release"}, {"alloc", arguments.what}}));
+  TESSERA_TRY(const json freed, ask(arguments, {{"call", "release"}, {"alloc", arguments.what}}));
   if (arguments.json) {
     print_json(freed);
   } else {
@@ -165,16 +162,15 @@ Status release(const ClusterArguments& arguments) {
 }
 
 Status drain(const ClusterArguments& arguments) {
-  TESSERA_TRY(const json drained, ask(arguments, {{"call", "drain"},
-                                                  {"node", arguments.what},
-                                                  {"on", !arguments.undo}}));
+  TESSERA_TRY(
+      const json drained,
+      ask(arguments, {{"call", "drain"}, {"node", arguments.what}, {"on", !arguments.undo}}));
   if (arguments.json) {
     print_json(drained);
     return {};
   }
   show("{}: {}; {} allocations are on it\n", arguments.what,
-       arguments.undo ? "in use again" : "gets nothing new",
-       drained["allocs"].get<std::int64_t>());
+       arguments.undo ? "in use again" : "gets nothing new", drained["allocs"].get<std::int64_t>());
   return {};
 }
 
@@ -195,10 +191,14 @@ Status try_one(const ClusterArguments& arguments) {
 }
 
 constexpr ClusterAction kActions[] = {
-    {"try", "", try_one},           {"nodes", "", show_status},
-    {"pool", "", show_status},      {"events", "", show_events},
-    {"alloc", "", allocate},        {"free", "the allocation's name", release},
-    {"resize", "the allocation's name", resize}, {"drain", "the node's name", drain},
+    {"try", "", try_one},
+    {"nodes", "", show_status},
+    {"pool", "", show_status},
+    {"events", "", show_events},
+    {"alloc", "", allocate},
+    {"free", "the allocation's name", release},
+    {"resize", "the allocation's name", resize},
+    {"drain", "the node's name", drain},
 };
 
 Status act(const ClusterArguments& arguments) {
@@ -211,7 +211,8 @@ Status act(const ClusterArguments& arguments) {
     }
     return action.act(arguments);
   }
-  return wrong(fmt::format("there is no '{}'; allowed are {}", arguments.action, fmt::join(names, ", ")));
+  return wrong(
+      fmt::format("there is no '{}'; allowed are {}", arguments.action, fmt::join(names, ", ")));
 }
 
 void add_cluster_options(CLI::App& app, ClusterArguments& arguments) {

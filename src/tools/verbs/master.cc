@@ -32,11 +32,10 @@ Status run_master(const MasterArguments& arguments) {
   TESSERA_TRY(options.audit, line_log(arguments.audit_file));
   TESSERA_TRY(const auto store, service.open_store());
   end_on_signals();
-  TESSERA_TRY(auto master, cluster::RunningMaster::start(
-                               *store, {.address = service.address,
-                                        .port = service.port,
-                                        .advertised = service.advertised,
-                                        .master = std::move(options)}));
+  TESSERA_TRY(auto master, cluster::RunningMaster::start(*store, {.address = service.address,
+                                                                  .port = service.port,
+                                                                  .advertised = service.advertised,
+                                                                  .master = std::move(options)}));
   tell_event(service.json, {{"event", "start"}, {"endpoint", master->endpoint()}},
              fmt::format("master at {}   (ends with Ctrl-C)", master->endpoint()));
   TESSERA_RETURN_IF_ERROR(check_standard_output());

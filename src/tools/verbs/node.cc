@@ -27,19 +27,17 @@ Status run_node(const NodeArguments& arguments) {
   node.ttl = std::chrono::milliseconds(service.ttl_ms);
   node.store_timeout = node.ttl / 4;
   node.idle_limit = std::chrono::milliseconds(arguments.idle_ms);
-  TESSERA_TRY(node.on_control_loss,
-              cluster::on_control_loss_from_name(arguments.on_control_loss));
+  TESSERA_TRY(node.on_control_loss, cluster::on_control_loss_from_name(arguments.on_control_loss));
   TESSERA_TRY(node.log, line_log(arguments.owner_log));
   TESSERA_TRY(const auto store, service.open_store());
   end_on_signals();
-  TESSERA_TRY(auto running,
-              cluster::RunningNode::start(
-                  *store, {.address = service.address,
-                           .port = service.port,
-                           .advertised = service.advertised,
-                           .cards = std::vector<ChipConfig>(
-                               static_cast<std::size_t>(arguments.cards), chip),
-                           .node = std::move(node)}));
+  TESSERA_TRY(auto running, cluster::RunningNode::start(
+                                *store, {.address = service.address,
+                                         .port = service.port,
+                                         .advertised = service.advertised,
+                                         .cards = std::vector<ChipConfig>(
+                                             static_cast<std::size_t>(arguments.cards), chip),
+                                         .node = std::move(node)}));
   tell_event(service.json,
              {{"event", "start"}, {"node", arguments.id}, {"endpoint", running->endpoint()}},
              fmt::format("node {} at {}   (ends with Ctrl-C)", arguments.id, running->endpoint()));
@@ -61,8 +59,9 @@ Action node_verb(CLI::App& app) {
   app.add_option("--cards", arguments->cards, "that it has")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  app.add_option("--on-control-loss", arguments->on_control_loss,
-                 "fence: what runs ends before the lease, and goes elsewhere; keep: it goes on here")
+  app.add_option(
+         "--on-control-loss", arguments->on_control_loss,
+         "fence: what runs ends before the lease, and goes elsewhere; keep: it goes on here")
       ->capture_default_str();
   app.add_option("--idle-ms", arguments->idle_ms,
                  "milliseconds after which an allocation is given back that nobody uses")
