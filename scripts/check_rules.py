@@ -48,7 +48,6 @@ ALLOWED_INCLUDES = {
     "schedule": {"base", "arch"},
     "device": WAIST | {"package", "graph", "network", "link", "card", "host", "concord", "metrics",
                        "memory"},
-    "store": {"base"},
     "cluster": {"base", "arch", "network", "package", "device", "store"},
     "runtime": WAIST | {"package", "model", "graph", "network", "device", "cluster", "host", "pipeline",
                         "metrics", "dashboard", "schedule"},

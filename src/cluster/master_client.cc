@@ -55,8 +55,8 @@ Result<json> MasterClient::call(const json& request, milliseconds patience) {
       endpoint = turn == 0 && !leader_.empty() ? leader_ : masters_[turn % masters_.size()];
     }
     const TimePoint now = steady_clock::now();
-    const auto answer = call_one(endpoint, request,
-                                 std::max(std::min(deadline, now + kForOne), now + kBetweenTries));
+    auto answer = call_one(endpoint, request,
+                           std::max(std::min(deadline, now + kForOne), now + kBetweenTries));
     if (answer.ok() && answer->contains("refused")) {
       const json& refused = (*answer)["refused"];
       return parse_error_text(refused.is_string() ? refused.get<std::string>() : "");

@@ -56,7 +56,10 @@ json BackgroundProgram::event() {
 }
 
 void BackgroundProgram::signal(int number) const {
-  if (process_ > 0) ::kill(process_, number);
+  if (process_ <= 0) return;
+  ::kill(process_, number);
+  // All its threads have come to a stop.
+  if (number == SIGSTOP) ::waitpid(process_, nullptr, WUNTRACED);
 }
 
 void BackgroundProgram::kill() {
@@ -136,6 +139,12 @@ Result<json> ClusterProcesses::ask(const json& request, int patience_ms) const {
 
 void ClusterProcesses::pause_shortly() {
   std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+std::size_t ClusterProcesses::leader(const json& status) const {
+  const auto found = std::ranges::find(endpoints_, status.value("master", ""));
+  EXPECT_NE(found, endpoints_.end()) << status;
+  return found == endpoints_.end() ? 0 : static_cast<std::size_t>(found - endpoints_.begin());
 }
 
 std::size_t ClusterProcesses::node_of(const std::string& alloc) const {

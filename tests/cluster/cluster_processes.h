@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -50,16 +51,20 @@ class ClusterProcesses {
 
   std::string address(const std::string& rest) const;
   Result<nlohmann::json> ask(const nlohmann::json& request, int patience_ms = 30000) const;
-  // Until `is_so(status)`; false: not within a minute.
+  // Until `is_so(status)`; false: not within two minutes.
   template <typename Condition>
   bool wait_for(const Condition& is_so) const {
-    for (int i = 0; i < 6000; ++i) {
-      const auto status = ask({{"call", "status"}});
+    const auto last = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+    while (std::chrono::steady_clock::now() < last) {
+      constexpr int kForOneMs = 1000;
+      const auto status = ask({{"call", "status"}}, kForOneMs);
       if (status.ok() && is_so(*status)) return true;
       pause_shortly();
     }
     return false;
   }
+  // The index of the master that a status comes from.
+  std::size_t leader(const nlohmann::json& status) const;
   // The index of the node that has the allocation now.
   std::size_t node_of(const std::string& alloc) const;
   void start_node(std::size_t index);
