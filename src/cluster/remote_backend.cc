@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "arch/architecture_file.h"
 #include "cluster/fields.h"
@@ -214,14 +215,17 @@ Result<Message> RemoteBackend::send(LoadedRemote& loaded, const std::shared_ptr<
 }
 
 // One message there and one back. If the node goes meanwhile the run is made once more on the next one: its
-// inputs are still here, and nobody has seen its outputs.
+// inputs are still here, and nobody has seen its outputs. A node that refuses it, since it has not reached the store
+// or has the allocation no more, has not begun it: that is waited out.
 device::RunOutcome RemoteBackend::run(const device::ActivityObserver::Run& /*run*/,
                                       device::Loaded& loaded, const device::RunViews& views,
                                       device::RunTurn& /*turn*/) {
   device::RunOutcome outcome;
   auto& remote = static_cast<LoadedRemote&>(loaded);
-  constexpr int kTries = 2;
-  for (int tries = 0; tries < kTries; ++tries) {
+  const TimePoint deadline = std::chrono::steady_clock::now() + processor_->patience();
+  constexpr int kLostMax = 2;
+  constexpr std::chrono::milliseconds kBetweenTries{50};
+  for (int lost = 0;;) {
     const auto link = processor_->link();
     if (!link.ok()) {
       outcome.status = link.error();
@@ -232,9 +236,12 @@ device::RunOutcome RemoteBackend::run(const device::ActivityObserver::Run& /*run
     outcome.status = answer.ok() ? take(*answer, views, blocks, (*link)->number, outcome)
                                  : Status(answer.error());
     if (answer.ok() || answer.error().code != ErrorCode::kUnavailable) return outcome;
+    const bool is_refused = (*link)->channel->is_open();
     processor_->give_up(*link);
+    if (!is_refused && ++lost == kLostMax) return outcome;
+    if (std::chrono::steady_clock::now() >= deadline) return outcome;
+    if (is_refused) std::this_thread::sleep_for(kBetweenTries);
   }
-  return outcome;
 }
 
 Status RemoteBackend::take(const Message& answer, const device::RunViews& views,

@@ -39,6 +39,7 @@ class RemoteProcessor {
   const std::string& arch() const { return arch_; }
   const std::string& fingerprint() const { return fingerprint_; }
   std::int64_t memory_bytes() const { return memory_bytes_; }
+  std::chrono::milliseconds patience() const { return address_.patience; }
   int cores() const;
 
   // To the node that has it now. Where the one before has ended: the master is asked until `patience` is over.
