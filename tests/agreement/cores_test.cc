@@ -195,8 +195,10 @@ TEST(Cores, RowsInSeveralMemoriesGiveTheReferenceBits) {
 }
 
 TEST(Cores, TheChosenSplitsGiveTheReferenceBits) {
+  // Until each has been chosen.
   std::array<int, compile::kSplitWays> of_split{};
-  for (std::uint64_t seed = 2330; seed < 2336; ++seed) {
+  const auto is_missing = [&] { return std::ranges::count(of_split, 0) > 0; };
+  for (std::uint64_t seed = 2330; seed < 2336 || (seed < 2400 && is_missing()); ++seed) {
     const GraphPointer graph = compile::testing::random_graph(seed);
     const ChipConfig chip = card_of_64("cloud16");
     const std::vector<Tensor> inputs = random_inputs(*graph, seed);
