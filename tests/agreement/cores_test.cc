@@ -2,6 +2,7 @@
 // the split and the speed of each engine; and no order between cores but what dependencies say.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 #include <tuple>
