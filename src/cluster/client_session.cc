@@ -62,10 +62,10 @@ ClientSession::ClientSession(AllocRecord alloc, std::shared_ptr<device::VirtualP
       agent_(agent),
       packages_(packages),
       processor_(std::move(processor)) {
-  agent_.count_user(alloc_.id, 1);
+  agent_.count_user(alloc_, 1);
 }
 
-ClientSession::~ClientSession() { agent_.count_user(alloc_.id, -1); }
+ClientSession::~ClientSession() { agent_.count_user(alloc_, -1); }
 
 void ClientSession::close() {
   const std::lock_guard lock(mutex_);
@@ -179,10 +179,16 @@ Status ClientSession::place_outputs(const json& request, Run& run) {
         fmt::format("{} outputs, the network has {}", run.blocks.size(), tensors.size()));
   }
   std::int64_t kept = block_bytes_;
+  std::map<std::int64_t, std::int64_t> sizes;  // of blocks of this run
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     run.made.emplace_back(run.computes ? static_cast<std::size_t>(tensors[i].bytes.value) : 0);
     run.outputs.emplace_back(run.made.back());
-    if (run.blocks[i] != 0 && !blocks_.contains(run.blocks[i])) kept += tensors[i].bytes.value;
+    if (run.blocks[i] == 0) continue;
+    const auto before = blocks_.find(run.blocks[i]);
+    const auto [size, is_first] =
+        sizes.emplace(run.blocks[i], before == blocks_.end() ? 0 : std::ssize(before->second));
+    kept += std::ssize(run.made.back()) - size->second;
+    size->second = std::ssize(run.made.back());
   }
   if (kept <= std::max<std::int64_t>(alloc_.memory_bytes, 1)) return {};
   return Error{ErrorCode::kDoesNotFit,

@@ -96,15 +96,23 @@ Status Master::check_quota(const Tenant& tenant, int more_cores, std::int64_t mo
   return {};
 }
 
-// A tenant finds its own alone; to an operator all are known by their id.
-Result<Master::AllocKey> Master::find_alloc(const json& request, const Tenant& tenant) const {
+// A tenant finds its own alone; an operator those of others, too, where no two of them have the same name.
+Result<AllocKey> Master::find_alloc(const json& request, const Tenant& tenant) const {
   Fields fields(request, "request");
   const std::string id = fields.name("alloc");
   TESSERA_RETURN_IF_ERROR(fields.status());
+  if (allocs_.contains({tenant.name, id})) return AllocKey{tenant.name, id};
+  std::vector<AllocKey> of_others;
   for (const auto& [key, alloc] : allocs_) {
-    if (key.second == id && (tenant.is_operator || key.first == tenant.name)) return key;
+    if (key.second == id && tenant.is_operator) of_others.push_back(key);
   }
-  return invalid(fmt::format("tenant '{}' has no allocation '{}'", tenant.name, id));
+  if (of_others.size() == 1) return of_others.front();
+  return invalid(
+      of_others.empty()
+          ? fmt::format("tenant '{}' has no allocation '{}'", tenant.name, id)
+          : fmt::format("{} tenants have an allocation '{}', and tenant '{}' has none; ask as the "
+                        "tenant whose it is",
+                        of_others.size(), id, tenant.name));
 }
 
 std::vector<CardState> Master::cards() const {
@@ -141,6 +149,14 @@ PoolRecord Master::pool_of(const PoolKey& key) const {
   const auto found = pools_.find(key);
   if (found != pools_.end()) return found->second.record;
   return {};
+}
+
+// What the card does not have (any more) is left out.
+void Master::set_free(PoolRecord& pool, const std::vector<int>& cores, bool is_free) {
+  for (const int core : cores) {
+    const auto place = static_cast<std::size_t>(core);
+    if (place < pool.free.size()) pool.free[place] = is_free;
+  }
 }
 
 // Changes pools and an allocation together, in the store and then here.
@@ -194,7 +210,7 @@ Status Master::forget_alloc(const AllocKey& key) {
   std::vector<PoolRecord> pools;
   if (!record.node.empty() && pools_.contains({record.node, record.card})) {
     PoolRecord pool = pool_of({record.node, record.card});
-    for (const int core : record.cores) pool.free[static_cast<std::size_t>(core)] = true;
+    set_free(pool, record.cores, true);
     ++pool.generation;
     pools.push_back(std::move(pool));
   }
@@ -211,7 +227,6 @@ json Master::to_node(const char* call, const AllocRecord& record) const {
   return {{"call", call},
           {"secret", cluster_.secret},
           {"epoch", candidate_.has_value() ? candidate_->epoch() : 1},
-          {"id", record.id},
           {"alloc", to_json(record)}};
 }
 
@@ -305,8 +320,13 @@ Result<AllocRecord> wanted_of(const json& request, const Tenant& tenant) {
   record.memory_bytes = fields.integer("memory_bytes", 0, std::int64_t{1} << 50, 0);
   record.weight = fields.integer("weight", 1, 16, 1);
   record.kept = fields.flag("kept", false);
-  record.ticket = random_name();
-  record.id = fields.has("name") ? fields.name("name") : "a" + random_name().substr(0, 12);
+  // One that asks again, since it has heard no answer, shows the ticket of the first time.
+  record.ticket = fields.has("ticket") ? fields.name("ticket") : random_name();
+  constexpr std::size_t kTicketBytesMin = 32;
+  if (record.ticket.size() < kTicketBytesMin) {
+    fields.refuse(fmt::format("'ticket' has less than {} characters", kTicketBytesMin));
+  }
+  record.id = fields.has("name") ? fields.name("name") : "a" + record.ticket.substr(0, 12);
   TESSERA_RETURN_IF_ERROR(fields.status());
   return record;
 }
@@ -350,6 +370,18 @@ Result<json> Master::acquire(const json& request, const Tenant& tenant) {
   return reply;
 }
 
+// What is answered where there is one of its name: it, if it was asked for with the same ticket.
+Result<AllocRecord> Master::acquired_before(const Alloc& known, const AllocRecord& wanted) {
+  if (known.record.ticket != wanted.ticket) {
+    return invalid(
+        fmt::format("tenant '{}' has an allocation '{}'; choose another name, or free it",
+                    wanted.tenant, wanted.id));
+  }
+  if (!known.changes && !known.ends) return known.record;
+  return unavailable(fmt::format("allocation '{}' is {} at present; try again", wanted.id,
+                                 known.ends ? "being taken back" : "being set up"));
+}
+
 // Where the node that was chosen does not take it, the next one is asked.
 Result<AllocRecord> Master::acquire_on(const AllocRecord& wanted, const PlacementRequest& placement,
                                        const Tenant& tenant, json& times) {
@@ -362,11 +394,8 @@ Result<AllocRecord> Master::acquire_on(const AllocRecord& wanted, const Placemen
     {
       const Lock lock(mutex_);
       TESSERA_RETURN_IF_ERROR(check_leading());
-      if (allocs_.contains(key)) {
-        return invalid(
-            fmt::format("tenant '{}' has an allocation '{}'; choose another name, or "
-                        "free it",
-                        key.first, key.second));
+      if (const auto known = allocs_.find(key); known != allocs_.end()) {
+        return acquired_before(known->second, record);
       }
       std::vector<CardState> all = cards();
       std::erase_if(all, [&](const CardState& card) { return refused.contains(card.node); });
@@ -386,7 +415,7 @@ Result<AllocRecord> Master::acquire_on(const AllocRecord& wanted, const Placemen
       record.arch = card.shape.arch;
       record.memory_bytes = choice->memory_bytes;
       PoolRecord pool = pool_of({card.node, card.card});
-      for (const int core : record.cores) pool.free[static_cast<std::size_t>(core)] = false;
+      set_free(pool, record.cores, false);
       ++pool.generation;
       const auto begin = steady_clock::now();
       TESSERA_RETURN_IF_ERROR(commit({}, {pool}, record));
@@ -468,7 +497,7 @@ Result<json> Master::release(const json& request, const Tenant& tenant) {
 
 Result<json> Master::unused(const json& request) {
   Fields fields(request, "request of a node");
-  const std::string secret = fields.text("secret");
+  const std::string secret = fields.text("secret"), node = fields.name("node");
   const json* const list = fields.array("allocs");
   TESSERA_RETURN_IF_ERROR(fields.status());
   std::vector<AllocKey> keys;
@@ -477,9 +506,9 @@ Result<json> Master::unused(const json& request) {
     TESSERA_RETURN_IF_ERROR(check_leading());
     if (secret != cluster_.secret) return invalid("who calls is no node of this cluster");
     for (const auto& [key, alloc] : allocs_) {
-      const bool named = std::ranges::any_of(*list, [&](const json& id) {
-        return id.is_string() && id.get<std::string>() == key.second;
-      });
+      const json entry = {
+          {"tenant", key.first}, {"alloc", key.second}, {"epoch", alloc.record.epoch}};
+      const bool named = alloc.record.node == node && std::ranges::count(*list, entry) > 0;
       if (named && !alloc.record.kept) keys.push_back(key);
     }
   }
@@ -505,7 +534,10 @@ Result<AllocRecord> Master::resized(const AllocRecord& before, int cores) const 
   });
   if (all.empty()) return unavailable(fmt::format("node '{}' is not there", before.node));
   for (const int group : groups_of(before.cores, all.front().shape.cores_per_group)) {
-    all.front().memory_taken[static_cast<std::size_t>(group)] -= before.memory_bytes;
+    const auto place = static_cast<std::size_t>(group);
+    if (place < all.front().memory_taken.size()) {
+      all.front().memory_taken[place] -= before.memory_bytes;
+    }
   }
   const auto choice = choose_on_card(all.front(), placement);
   if (!choice.has_value()) return unavailable(room_text(all, placement));
@@ -538,7 +570,7 @@ Result<json> Master::resize(const json& request, const Tenant& tenant) {
     TESSERA_RETURN_IF_ERROR(check_quota(tenant, cores - before.cores_wanted, 0));
     TESSERA_TRY(after, resized(before, cores));
     PoolRecord pool = pool_of({before.node, before.card});
-    for (const int core : after.cores) pool.free[static_cast<std::size_t>(core)] = false;
+    set_free(pool, after.cores, false);
     ++pool.generation;
     TESSERA_RETURN_IF_ERROR(commit({}, {pool}, std::nullopt));
     alloc.changes = true;
@@ -568,11 +600,9 @@ Status Master::settle_resize(const AllocKey& key, const AllocRecord& before,
   }
   const AllocRecord& has = moved.ok() ? after : before;
   PoolRecord pool = pool_of({before.node, before.card});
-  for (const auto* const cores_of : {&before.cores, &after.cores}) {
-    for (const int core : *cores_of) {
-      pool.free[static_cast<std::size_t>(core)] = std::ranges::count(has.cores, core) == 0;
-    }
-  }
+  set_free(pool, before.cores, true);
+  set_free(pool, after.cores, true);
+  set_free(pool, has.cores, false);
   ++pool.generation;
   if (!moved.ok()) node->second.is_checked = false;
   TESSERA_RETURN_IF_ERROR(commit({}, {pool}, has));

@@ -87,8 +87,6 @@ class Master {
     std::string kind, tenant, text;
   };
   using PoolKey = std::pair<std::string, int>;
-  using AllocKey = std::pair<std::string, std::string>;  // tenant, id
-  struct Stay;                                           // an allocation is worked on
 
   // ---- leading (master_lead.cc)
   void keep_lease();
@@ -100,6 +98,10 @@ class Master {
   void take_in_nodes(const std::vector<store::Entry>& entries);
   void add_node(NodeRecord record, store::Revision created);
   void lose_node(const std::string& id);
+  Status lose_allocs(const std::string& node, const std::function<bool(int card)>& of_card);
+  bool fits_pools(const NodeRecord& node) const;
+  bool has_other_card(const NodeRecord& node, int card) const;
+  PoolRecord renewed_pool(const NodeRecord& node, int card) const;
   void check_nodes();
   void check_node(const std::string& id);
   void compare_with_node(const std::string& id, const nlohmann::json& listed,
@@ -114,6 +116,7 @@ class Master {
   Result<nlohmann::json> acquire(const nlohmann::json& request, const Tenant& tenant);
   Result<AllocRecord> acquire_on(const AllocRecord& wanted, const PlacementRequest& placement,
                                  const Tenant& tenant, nlohmann::json& times);
+  static Result<AllocRecord> acquired_before(const Alloc& known, const AllocRecord& wanted);
   Result<nlohmann::json> release(const nlohmann::json& request, const Tenant& tenant);
   Result<nlohmann::json> resize(const nlohmann::json& request, const Tenant& tenant);
   Result<AllocRecord> resized(const AllocRecord& before, int cores) const;
@@ -131,8 +134,8 @@ class Master {
   Status check_quota(const Tenant& tenant, int more_cores, std::int64_t more_memory) const;
   Result<AllocKey> find_alloc(const nlohmann::json& request, const Tenant& tenant) const;
   std::vector<CardState> cards() const;
-  bool is_used_by_others(const PoolKey& key, int core, const AllocRecord& but) const;
   PoolRecord pool_of(const PoolKey& key) const;
+  static void set_free(PoolRecord& pool, const std::vector<int>& cores, bool is_free);
   Status commit(store::Transaction transaction, const std::vector<PoolRecord>& pools,
                 const std::optional<AllocRecord>& alloc);
   Status forget_alloc(const AllocKey& key);

@@ -8,6 +8,7 @@
 
 #include "cluster/fields.h"
 #include "cluster/message.h"
+#include "cluster/names.h"
 
 namespace tessera::cluster {
 
@@ -43,7 +44,11 @@ Result<json> MasterClient::call_one(const std::string& endpoint, const json& req
   return parse_object(answer->text, "answer of a master");
 }
 
-Result<json> MasterClient::call(const json& request, milliseconds patience) {
+Result<json> MasterClient::call(json request, milliseconds patience) {
+  // By it a master knows that it is the same request, once more.
+  if (request.value("call", "") == "acquire" && !request.contains("ticket")) {
+    request["ticket"] = random_name();
+  }
   const TimePoint deadline = steady_clock::now() + patience;
   constexpr milliseconds kForOne{5000};
   Error last{ErrorCode::kUnavailable, "no master was asked"};

@@ -20,8 +20,9 @@ class MasterClient {
   MasterClient(Dialer& dialer, std::vector<std::string> masters);
 
   // Asks one after the other, and whom they name, until one leads or `patience` is over. A call may have been
-  // carried out by a master that then did not answer: give allocations a name where that matters.
-  Result<nlohmann::json> call(const nlohmann::json& request, std::chrono::milliseconds patience);
+  // carried out by a master that then did not answer. An allocation that is asked for again within one call is
+  // the same one.
+  Result<nlohmann::json> call(nlohmann::json request, std::chrono::milliseconds patience);
 
  private:
   Result<nlohmann::json> call_one(const std::string& endpoint, const nlohmann::json& request,

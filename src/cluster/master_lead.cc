@@ -207,11 +207,7 @@ void Master::take_in_nodes(const std::vector<store::Entry>& entries) {
     here.insert(record->id);
     const auto known = nodes_.find(record->id);
     const bool is_same = known != nodes_.end() && known->second.created == entry.created;
-    bool has_pools = true;
-    for (std::size_t card = 0; card < record->cards.size(); ++card) {
-      has_pools = has_pools && pools_.contains({record->id, static_cast<int>(card)});
-    }
-    if (is_same && known->second.is_here && has_pools) continue;
+    if (is_same && known->second.is_here && fits_pools(*record)) continue;
     add_node(std::move(*record), entry.created);
     if (!leads_) return;
   }
@@ -231,20 +227,37 @@ void Master::take_in_nodes(const std::vector<store::Entry>& entries) {
   }
 }
 
+// What is written down of its cards is of the cards that it has.
+bool Master::fits_pools(const NodeRecord& node) const {
+  for (int card = 0; card < std::ssize(node.cards); ++card) {
+    const CardRecord& shape = node.cards[static_cast<std::size_t>(card)];
+    const PoolRecord pool = pool_of({node.id, card});
+    if (std::ssize(pool.free) != shape.cores() || pool.fingerprint != shape.fingerprint) {
+      return false;
+    }
+  }
+  return std::ranges::none_of(allocs_, [&](const auto& one) {
+    const AllocRecord& record = one.second.record;
+    return record.node == node.id && record.card >= std::ssize(node.cards);
+  });
+}
+
 void Master::add_node(NodeRecord record, store::Revision created) {
   const auto known = nodes_.find(record.id);
   const bool is_another = known == nodes_.end() || known->second.created != created;
+  // What is on a card that it has no more is lost; it runs it no more, since cards change only with a new process.
+  const auto is_gone = [&](int card) {
+    return card >= std::ssize(record.cards) || has_other_card(record, card);
+  };
+  if (!lose_allocs(record.id, is_gone).ok()) return;
   std::vector<PoolRecord> pools;
-  for (std::size_t card = 0; card < record.cards.size(); ++card) {
-    const PoolKey key{record.id, static_cast<int>(card)};
-    const auto cores = static_cast<std::size_t>(record.cards[card].cores());
-    PoolRecord pool = pool_of(key);
-    const bool keeps = record.on_control_loss == OnControlLoss::kKeep;
-    if (pool.free.size() == cores && pool.keeps == keeps) continue;
-    pool.node = record.id;
-    pool.card = static_cast<int>(card);
-    if (pool.free.size() != cores) pool.free.assign(cores, true);
-    pool.keeps = keeps;
+  for (int card = 0; card < std::ssize(record.cards); ++card) {
+    PoolRecord pool = renewed_pool(record, card);
+    const PoolRecord before = pool_of({record.id, card});
+    if (pool.free.size() == before.free.size() && pool.keeps == before.keeps &&
+        pool.fingerprint == before.fingerprint) {
+      continue;
+    }
     ++pool.generation;
     pools.push_back(std::move(pool));
   }
@@ -254,6 +267,52 @@ void Master::add_node(NodeRecord record, store::Revision created) {
   }
   const std::string id = record.id;
   nodes_[id] = {.record = std::move(record), .created = created};
+}
+
+bool Master::has_other_card(const NodeRecord& node, int card) const {
+  const CardRecord& shape = node.cards[static_cast<std::size_t>(card)];
+  const PoolRecord pool = pool_of({node.id, card});
+  const bool is_other = !pool.fingerprint.empty() && pool.fingerprint != shape.fingerprint;
+  return !pool.free.empty() && (is_other || std::ssize(pool.free) != shape.cores());
+}
+
+// The record of the cores of a card as the node has it now.
+PoolRecord Master::renewed_pool(const NodeRecord& node, int card) const {
+  const CardRecord& shape = node.cards[static_cast<std::size_t>(card)];
+  PoolRecord pool = pool_of({node.id, card});
+  pool.node = node.id;
+  pool.card = card;
+  pool.keeps = node.on_control_loss == OnControlLoss::kKeep;
+  pool.fingerprint = shape.fingerprint;
+  if (std::ssize(pool.free) == shape.cores() && !has_other_card(node, card)) return pool;
+  pool.free.assign(static_cast<std::size_t>(shape.cores()), true);
+  for (const auto& [key, alloc] : allocs_) {
+    if (alloc.record.node != node.id || alloc.record.card != card) continue;
+    set_free(pool, alloc.record.cores, false);
+  }
+  return pool;
+}
+
+// They wait for room from now on.
+Status Master::lose_allocs(const std::string& node, const std::function<bool(int card)>& of_card) {
+  std::vector<AllocRecord> lost;
+  for (const auto& [key, alloc] : allocs_) {
+    if (alloc.record.node == node && of_card(alloc.record.card)) lost.push_back(alloc.record);
+  }
+  for (AllocRecord record : lost) {
+    std::vector<PoolRecord> pools;
+    if (pools_.contains({node, record.card})) {
+      pools.push_back(pool_of({node, record.card}));
+      set_free(pools.back(), record.cores, true);
+      ++pools.back().generation;
+    }
+    record.node.clear();
+    record.incarnation.clear();
+    record.cores.clear();
+    TESSERA_RETURN_IF_ERROR(commit({}, pools, record));
+    note("lost", record.tenant, fmt::format("'{}' was on node {}", record.id, node));
+  }
+  return {};
 }
 
 // Its lease has ended: what it had is placed elsewhere, unless it keeps it.
@@ -268,17 +327,7 @@ void Master::lose_node(const std::string& id) {
     return;
   }
   note("node", "", fmt::format("the lease of {} has ended", id));
-  std::vector<AllocRecord> lost;
-  for (const auto& [key, alloc] : allocs_) {
-    if (alloc.record.node == id) lost.push_back(alloc.record);
-  }
-  for (AllocRecord record : lost) {
-    record.node.clear();
-    record.incarnation.clear();
-    record.cores.clear();
-    if (!commit({}, {}, record).ok()) return;
-    note("lost", record.tenant, fmt::format("'{}' was on node {}", record.id, id));
-  }
+  if (!lose_allocs(id, [](int /*card*/) { return true; }).ok()) return;
   store::Transaction forget;
   std::vector<PoolKey> keys;
   for (const auto& [key, pool] : pools_) {
@@ -426,7 +475,7 @@ void Master::place_again(const AllocKey& key) {
     record.cores = choice->cores;
     ++record.epoch;
     PoolRecord pool = pool_of({card.node, card.card});
-    for (const int core : record.cores) pool.free[static_cast<std::size_t>(core)] = false;
+    set_free(pool, record.cores, false);
     ++pool.generation;
     if (!commit({}, {pool}, record).ok()) return;
     allocs_.at(key).changes = true;
@@ -438,6 +487,9 @@ void Master::place_again(const AllocKey& key) {
   const auto found = allocs_.find(key);
   if (found == allocs_.end()) return;
   found->second.changes = false;
+  if (found->second.record.node != record.node || found->second.record.epoch != record.epoch) {
+    return;  // it has lost the node meanwhile
+  }
   if (granted.ok()) {
     note("placed", key.first,
          fmt::format("'{}': {} cores on node {}, card {}", key.second, record.cores.size(),
@@ -450,7 +502,7 @@ void Master::place_again(const AllocKey& key) {
     return;
   }
   PoolRecord pool = pool_of({record.node, record.card});
-  for (const int core : record.cores) pool.free[static_cast<std::size_t>(core)] = true;
+  set_free(pool, record.cores, true);
   ++pool.generation;
   record.node.clear();
   record.incarnation.clear();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/guarded.h"
 #include "cluster/fields.h"
 #include "cluster/names.h"
 #include "store/election.h"
@@ -50,7 +51,7 @@ bool NodeAgent::is_registered() const {
 std::vector<AllocRecord> NodeAgent::allocations() const {
   const Lock lock(mutex_);
   std::vector<AllocRecord> all;
-  for (const auto& [id, held] : held_) all.push_back(held.record);
+  for (const auto& [key, held] : held_) all.push_back(held.record);
   return all;
 }
 
@@ -151,28 +152,30 @@ void NodeAgent::fence(const std::string& why) {
   lease_ = 0;
 }
 
-void NodeAgent::drop(const std::string& id, const std::string& why) {
-  const auto found = held_.find(id);
+void NodeAgent::drop(const AllocKey& key, const std::string& why) {
+  const auto found = held_.find(key);
   if (found == held_.end()) return;
   const AllocRecord record = found->second.record;
   held_.erase(found);
-  work_.revoke(id);
-  log("disown", {{"alloc", id}, {"epoch", record.epoch}, {"why", why}});
+  work_.revoke(record);
+  log("disown",
+      {{"alloc", record.id}, {"tenant", record.tenant}, {"epoch", record.epoch}, {"why", why}});
 }
 
 // Those whose users have gone are given back, by the master.
 void NodeAgent::report_unused() {
-  std::vector<std::string> unused;
+  json unused = json::array();
   std::string secret;
   {
     const Lock lock(mutex_);
     const auto now = clock_();
     if (lease_ == 0 || now < next_report_) return;
     secret = cluster_.secret;
-    for (auto& [id, held] : held_) {
+    for (const auto& [key, held] : held_) {
       if (held.record.kept || held.users > 0) continue;
       if (now - held.unused_since < options_.idle_limit) continue;
-      unused.push_back(id);
+      unused.push_back(
+          {{"tenant", key.first}, {"alloc", key.second}, {"epoch", held.record.epoch}});
     }
     if (unused.empty()) return;
     next_report_ = now + std::chrono::milliseconds(500);
@@ -226,6 +229,7 @@ namespace {
 
 json reply_of(const AllocRecord& record) {
   return {{"alloc", record.id},
+          {"tenant", record.tenant},
           {"epoch", record.epoch},
           {"card", record.card},
           {"cores", record.cores}};
@@ -249,20 +253,27 @@ Result<json> NodeAgent::grant(const json& request, Lock& lock) {
   if (clock_() >= begins_until()) {
     return unavailable(fmt::format("node '{}' has not reached the store lately", options_.id));
   }
-  const auto found = held_.find(record.id);
-  if (found != held_.end()) {
-    if (found->second.record.epoch == record.epoch) return reply_of(found->second.record);
-    drop(record.id, "it comes again");
+  const AllocKey key = key_of(record);
+  if (granting_.contains(key)) {
+    return unavailable(fmt::format("allocation '{}' is just being set up on node '{}'; try again",
+                                   record.id, options_.id));
   }
+  if (is_held(record)) return reply_of(held_.at(key).record);
+  drop(key, "it comes again");
+  granting_[key] = {.ticket = record.ticket};
   lock.unlock();
-  const Status done = work_.grant(record);
+  const Status done = guarded("granting", [&] { return work_.grant(record); });
   lock.lock();
+  const bool is_revoked = granting_.at(key).is_revoked;
+  granting_.erase(key);
   TESSERA_RETURN_IF_ERROR(done);
-  if (lease_ == 0 || record.incarnation != incarnation_) {
-    work_.revoke(record.id);
-    return unavailable(fmt::format("node '{}' has registered again since", options_.id));
+  if (is_revoked || lease_ == 0 || record.incarnation != incarnation_) {
+    work_.revoke(record);
+    return unavailable(is_revoked
+                           ? fmt::format("allocation '{}' was taken back meanwhile", record.id)
+                           : fmt::format("node '{}' has registered again since", options_.id));
   }
-  held_[record.id] = {record, cluster_.id, 0, clock_(), {}};
+  held_[key] = {record, cluster_.id, 0, clock_(), {}};
   log("own", reply_of(record));
   return reply_of(record);
 }
@@ -277,7 +288,7 @@ Result<json> NodeAgent::move(const json& request, Lock& lock) {
   TESSERA_RETURN_IF_ERROR(done);
   if (!is_held(record)) return not_here(record.id);
   const std::chrono::duration<double, std::micro> lasted = clock_() - begin;
-  held_[record.id].record = record;
+  held_.at(key_of(record)).record = record;
   log("own", reply_of(record));
   json reply = reply_of(record);
   reply["move_us"] = lasted.count();
@@ -286,15 +297,22 @@ Result<json> NodeAgent::move(const json& request, Lock& lock) {
 
 Result<json> NodeAgent::revoke(const json& request) {
   Fields fields(request, "request of a master");
-  const std::string id = fields.name("id");
+  const std::string why = fields.text("why", "the master says so");
   TESSERA_RETURN_IF_ERROR(fields.status());
-  drop(id, fields.text("why", "the master says so"));
+  TESSERA_TRY(const AllocRecord record, alloc_of(request));
+  const AllocKey key = key_of(record);
+  const auto granting = granting_.find(key);
+  if (granting != granting_.end() && granting->second.ticket == record.ticket) {
+    granting->second.is_revoked = true;  // the grant lets go of it
+  }
+  const auto found = held_.find(key);
+  if (found != held_.end() && found->second.record.ticket == record.ticket) drop(key, why);
   return json::object();
 }
 
 json NodeAgent::list() const {
   json allocs = json::array();
-  for (const auto& [id, held] : held_) {
+  for (const auto& [key, held] : held_) {
     json one = to_json(held.record);
     one["cluster"] = held.cluster;
     allocs.push_back(std::move(one));
@@ -306,8 +324,9 @@ json NodeAgent::list() const {
 
 Result<AllocRecord> NodeAgent::admit(const std::string& id, const std::string& ticket) {
   const Lock lock(mutex_);
-  const auto found = held_.find(id);
-  if (found != held_.end() && found->second.record.ticket == ticket) return found->second.record;
+  for (const auto& [key, held] : held_) {
+    if (key.second == id && held.record.ticket == ticket) return held.record;
+  }
   return not_here(id);
 }
 
@@ -316,8 +335,9 @@ Error NodeAgent::not_here(const std::string& id) const {
 }
 
 bool NodeAgent::is_held(const AllocRecord& alloc) const {
-  const auto found = held_.find(alloc.id);
-  return found != held_.end() && found->second.record.epoch == alloc.epoch;
+  const auto found = held_.find(key_of(alloc));
+  return found != held_.end() && found->second.record.epoch == alloc.epoch &&
+         found->second.record.ticket == alloc.ticket;
 }
 
 Status NodeAgent::may_begin(const AllocRecord& alloc) {
@@ -337,12 +357,12 @@ Status NodeAgent::may_answer(const AllocRecord& alloc) {
                   options_.id, alloc.id));
 }
 
-void NodeAgent::count_user(const std::string& id, int more) {
+void NodeAgent::count_user(const AllocRecord& alloc, int more) {
   const Lock lock(mutex_);
-  const auto found = held_.find(id);
-  if (found == held_.end()) return;
-  found->second.users += more;
-  found->second.unused_since = clock_();
+  if (!is_held(alloc)) return;  // a session of an earlier placement has no part in this one
+  Held& held = held_.at(key_of(alloc));
+  held.users += more;
+  held.unused_since = clock_();
 }
 
 }  // namespace tessera::cluster

@@ -35,7 +35,7 @@ class NodeWork {
   // Other cores of the same card. After an error it has what it had.
   virtual Status move(const AllocRecord& alloc) = 0;
   // Nothing of it begins or is answered any more. Its cores may take a while to be clear.
-  virtual void revoke(const std::string& id) = 0;
+  virtual void revoke(const AllocRecord& alloc) = 0;
 };
 
 struct NodeOptions {
@@ -73,7 +73,7 @@ class NodeAgent {
   Status may_begin(const AllocRecord& alloc);
   Status may_answer(const AllocRecord& alloc);
   // How many use it: 1 more, or 1 less.
-  void count_user(const std::string& id, int more);
+  void count_user(const AllocRecord& alloc, int more);
 
   std::vector<AllocRecord> allocations() const;  // that it has now
   bool is_registered() const;
@@ -87,20 +87,24 @@ class NodeAgent {
     std::chrono::steady_clock::time_point unused_since;
     std::chrono::steady_clock::time_point reported;
   };
+  struct Granting {
+    std::string ticket;
+    bool is_revoked = false;
+  };
   using Lock = std::unique_lock<std::mutex>;
 
   void renew();
   void register_now();
   void report_unused();
   void fence(const std::string& why);
-  void drop(const std::string& id, const std::string& why);
+  void drop(const AllocKey& key, const std::string& why);
   Status check_master(const nlohmann::json& request);
   Result<nlohmann::json> grant(const nlohmann::json& request, Lock& lock);
   Result<nlohmann::json> move(const nlohmann::json& request, Lock& lock);
   Result<nlohmann::json> revoke(const nlohmann::json& request);
   nlohmann::json list() const;
   Error not_here(const std::string& id) const;
-  bool is_held(const AllocRecord& alloc) const;
+  bool is_held(const AllocRecord& alloc) const;  // in this placement
   std::chrono::steady_clock::time_point begins_until() const;
   std::chrono::steady_clock::time_point fenced_at() const;
   void log(const char* event, nlohmann::json fields) const;
@@ -118,7 +122,8 @@ class NodeAgent {
   std::chrono::milliseconds granted_{0};
   std::chrono::steady_clock::time_point held_until_{}, next_renewal_{}, next_report_{};
   std::int64_t master_epoch_ = 0;  // the largest that has called
-  std::map<std::string, Held> held_;
+  std::map<AllocKey, Held> held_;
+  std::map<AllocKey, Granting> granting_;  // grants under way
 };
 
 }  // namespace tessera::cluster

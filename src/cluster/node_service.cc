@@ -113,7 +113,7 @@ Status NodeService::grant(const AllocRecord& alloc) {
                                    .memory_bytes = alloc.memory_bytes,
                                    .weight = alloc.weight}));
   const std::lock_guard lock(mutex_);
-  granted_[alloc.id] = {alloc, std::move(processor)};
+  granted_[key_of(alloc)] = {alloc, std::move(processor)};
   return {};
 }
 
@@ -121,7 +121,7 @@ Status NodeService::move(const AllocRecord& alloc) {
   std::shared_ptr<device::VirtualProcessor> processor;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = granted_.find(alloc.id);
+    const auto found = granted_.find(key_of(alloc));
     if (found != granted_.end()) processor = found->second.processor;
   }
   if (processor == nullptr) {
@@ -130,13 +130,14 @@ Status NodeService::move(const AllocRecord& alloc) {
   return processor->move(alloc.cores);
 }
 
-void NodeService::revoke(const std::string& id) {
+void NodeService::revoke(const AllocRecord& alloc) {
+  const AllocKey key = key_of(alloc);
   const std::lock_guard lock(mutex_);
-  const auto found = granted_.find(id);
+  const auto found = granted_.find(key);
   if (found == granted_.end()) return;
   std::vector<std::shared_ptr<ClientSession>> sessions;
   for (const auto& [connection, session] : sessions_) {
-    if (session->alloc().id == id) sessions.push_back(session);
+    if (key_of(session->alloc()) == key) sessions.push_back(session);
   }
   closer_->add({std::move(sessions), std::move(found->second.processor)});
   granted_.erase(found);
@@ -187,10 +188,11 @@ Result<Reply> NodeService::open(const json& request, std::uint64_t connection) {
   const std::string id = fields.name("alloc"), ticket = fields.name("ticket");
   TESSERA_RETURN_IF_ERROR(fields.status());
   TESSERA_TRY(const AllocRecord record, agent_->admit(id, ticket));
+  const AllocKey key = key_of(record);
   std::shared_ptr<device::VirtualProcessor> processor;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = granted_.find(id);
+    const auto found = granted_.find(key);
     if (found != granted_.end() && !sessions_.contains(connection)) {
       processor = found->second.processor;
     }
@@ -204,7 +206,8 @@ Result<Reply> NodeService::open(const json& request, std::uint64_t connection) {
   {
     const std::lock_guard lock(mutex_);
     sessions_[connection] = session;
-    if (!granted_.contains(id)) session->close();
+    const auto found = granted_.find(key);
+    if (found == granted_.end() || found->second.processor != processor) session->close();
   }
   return Reply{dump({{"alloc", id},
                      {"arch", processor->chip().name},

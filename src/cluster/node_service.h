@@ -43,7 +43,7 @@ class NodeService : public Responder, public NodeWork {
 
   Status grant(const AllocRecord& alloc) override;
   Status move(const AllocRecord& alloc) override;
-  void revoke(const std::string& id) override;
+  void revoke(const AllocRecord& alloc) override;
 
   Result<Reply> handle(Request request) override;
   void disconnected(std::uint64_t connection) override;
@@ -64,7 +64,7 @@ class NodeService : public Responder, public NodeWork {
   std::vector<std::shared_ptr<device::VirtualCard>> cards_;  // shared with what runs on them
 
   std::mutex mutex_;  // of what follows
-  std::map<std::string, Granted> granted_;
+  std::map<AllocKey, Granted> granted_;
   std::map<std::uint64_t, std::shared_ptr<ClientSession>> sessions_;  // shared with who closes them
   class Closer;
   std::unique_ptr<Closer> closer_;

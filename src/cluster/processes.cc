@@ -145,6 +145,7 @@ class NodeRuns : public RunningNode, private Responder {
     ticker_.reset();
     if (agent_ != nullptr) agent_->leave();
     server_.reset();
+    service_.reset();  // its sessions tell the agent that they end
   }
   const std::string& endpoint() const override { return endpoint_; }
   bool is_registered() const override { return agent_->is_registered(); }

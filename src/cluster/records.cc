@@ -100,7 +100,8 @@ std::string encode(const PoolRecord& record) {
                {"free", mask_text(record.free)},
                {"generation", record.generation},
                {"draining", record.draining},
-               {"keeps", record.keeps}});
+               {"keeps", record.keeps},
+               {"fingerprint", record.fingerprint}});
 }
 
 json to_json(const AllocRecord& record) {
@@ -175,6 +176,7 @@ Result<PoolRecord> parse_pool(const std::string& text) {
   record.generation = fields.integer("generation", 0, kNumberMax);
   record.draining = fields.flag("draining", false);
   record.keeps = fields.flag("keeps", false);
+  record.fingerprint = fields.text("fingerprint", "");
   return finished(fields, std::move(record));
 }
 

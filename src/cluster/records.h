@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -58,8 +59,9 @@ struct PoolRecord {
   int card = 0;
   std::vector<bool> free;  // by core
   std::int64_t generation = 0;
-  bool draining = false;  // it gets nothing new
-  bool keeps = false;     // its node is of OnControlLoss::kKeep
+  bool draining = false;         // it gets nothing new
+  bool keeps = false;            // its node is of OnControlLoss::kKeep
+  std::string fingerprint = {};  // of the card; empty: not known
 };
 
 struct AllocRecord {
@@ -76,6 +78,10 @@ struct AllocRecord {
   bool kept = false;       // until it is freed; else as long as somebody uses it
   std::string ticket;      // that its user shows to the node
 };
+
+// Names are the tenants' own: two may have the same one.
+using AllocKey = std::pair<std::string, std::string>;  // tenant, id
+inline AllocKey key_of(const AllocRecord& record) { return {record.tenant, record.id}; }
 
 std::string node_key(const std::string& id);
 std::string pool_key(const std::string& node, int card);

@@ -78,24 +78,24 @@ class Cores : public NodeWork {
     for (const int core : alloc.cores) {
       if (owner_.contains(core)) return Error{ErrorCode::kUnavailable, "taken"};
     }
-    for (const int core : alloc.cores) owner_[core] = alloc.id;
+    for (const int core : alloc.cores) owner_[core] = key_of(alloc);
     return {};
   }
   Status move(const AllocRecord& alloc) override {
     for (const int core : alloc.cores) {
-      if (owner_.contains(core) && owner_[core] != alloc.id) {
+      if (owner_.contains(core) && owner_[core] != key_of(alloc)) {
         return Error{ErrorCode::kUnavailable, "taken"};
       }
     }
-    revoke(alloc.id);
+    revoke(alloc);
     return grant(alloc);
   }
-  void revoke(const std::string& id) override {
-    std::erase_if(owner_, [&](const auto& one) { return one.second == id; });
+  void revoke(const AllocRecord& alloc) override {
+    std::erase_if(owner_, [&](const auto& one) { return one.second == key_of(alloc); });
   }
 
  private:
-  std::map<int, std::string> owner_;
+  std::map<int, AllocKey> owner_;
 };
 
 class World : public Caller {
@@ -153,9 +153,16 @@ class World : public Caller {
       for (const json& alloc : status["allocs"]) {
         if (alloc["state"] != "placed") continue;
         taken[alloc["node"]] += static_cast<int>(alloc["cores"].size());
+        const json known =
+            of.logic
+                ->handle(
+                    {{"call", "locate"}, {"alloc", alloc["alloc"]}, {"tenant", alloc["tenant"]}})
+                .value();
         AllocRecord record;
         record.id = alloc["alloc"];
+        record.tenant = alloc["tenant"];
         record.epoch = alloc["epoch"];
+        record.ticket = known["ticket"];
         EXPECT_TRUE(nodes_.at(alloc["node"]).logic->may_begin(record).ok()) << alloc;
       }
       for (const json& card : status["pool"]) {
@@ -244,37 +251,44 @@ class World : public Caller {
   // What clients do.
   void use() {
     if (!chance(0.2)) return;
-    const std::string name = fmt::format("a{}", below(12));
+    const std::string name = fmt::format("a{}", below(6));
     const std::string master = fmt::format("m{}", below(2));
+    const std::string tenant = below(2) == 0 ? "red" : "blue";  // with names of their own
     switch (below(3)) {
       case 0:
-        acquired +=
-            call(master,
-                 {{"call", "acquire"}, {"name", name}, {"cores", 1 + below(8)}, {"kept", true}}, {})
-                    .ok()
-                ? 1
-                : 0;
+        acquired += call(master,
+                         {{"call", "acquire"},
+                          {"tenant", tenant},
+                          {"name", name},
+                          {"cores", 1 + below(8)},
+                          {"kept", true}},
+                         {})
+                            .ok()
+                        ? 1
+                        : 0;
         return;
       case 1:
-        (void)call(master, {{"call", "release"}, {"alloc", name}}, {});
+        (void)call(master, {{"call", "release"}, {"tenant", tenant}, {"alloc", name}}, {});
         return;
       default:
-        (void)call(master, {{"call", "resize"}, {"alloc", name}, {"cores", 1 + below(8)}}, {});
+        (void)call(
+            master,
+            {{"call", "resize"}, {"tenant", tenant}, {"alloc", name}, {"cores", 1 + below(8)}}, {});
     }
   }
 
   // Also of those that are paused: they could go on now.
   void check_owners() {
-    std::map<std::string, std::string> owner;
+    std::map<AllocKey, std::string> owner;
     for (auto& [endpoint, of] : nodes_) {
       if (of.logic == nullptr) continue;
       for (const AllocRecord& record : of.logic->allocations()) {
         if (!of.logic->may_answer(record).ok()) continue;
-        const auto [at, is_first] = owner.emplace(record.id, endpoint);
+        const auto [at, is_first] = owner.emplace(key_of(record), endpoint);
         if (is_first) continue;
         is_good = false;
-        ADD_FAILURE() << record.id << " is on " << at->second << " and on " << endpoint << " at "
-                      << store_.now().count() << " ms";
+        ADD_FAILURE() << record.tenant << "/" << record.id << " is on " << at->second << " and on "
+                      << endpoint << " at " << store_.now().count() << " ms";
       }
     }
   }

@@ -1,0 +1,207 @@
+// A master with a node or two in simulated time, where nothing is lost on the way: what each request leaves behind.
+#include "cluster/master.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cluster/node_agent.h"
+#include "store/in_process_store.h"
+
+namespace tessera::cluster {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// Remembers what was granted.
+class Work : public NodeWork {
+ public:
+  Status grant(const AllocRecord& alloc) override {
+    has[key_of(alloc)] = alloc.cores;
+    if (while_granting) while_granting();
+    return {};
+  }
+  Status move(const AllocRecord& alloc) override {
+    has[key_of(alloc)] = alloc.cores;
+    return {};
+  }
+  void revoke(const AllocRecord& alloc) override { has.erase(key_of(alloc)); }
+
+  std::map<AllocKey, std::vector<int>> has;
+  std::function<void()> while_granting;
+};
+
+CardRecord card(int groups, const std::string& fingerprint) {
+  return {.arch = "card",
+          .fingerprint = fingerprint,
+          .groups = groups,
+          .cores_per_group = 4,
+          .memory_bytes = 1 << 20};
+}
+
+class OneMaster : public testing::Test, public Caller {
+ protected:
+  OneMaster() : master_(store_, *this, clock(), {.endpoint = "m"}) {}
+
+  Result<json> call(const std::string& endpoint, const json& request,
+                    milliseconds /*timeout*/) override {
+    if (endpoint == "m") return master_.handle(request);
+    if (node_ == nullptr) return Error{ErrorCode::kUnavailable, "nobody is there"};
+    return node_->handle(request);
+  }
+
+  Clock clock() {
+    return [this] { return steady_clock::time_point(std::chrono::hours(1)) + store_.now(); };
+  }
+  void start_node(const CardRecord& has, OnControlLoss on_control_loss = OnControlLoss::kFence) {
+    work_ = {};
+    node_ = std::make_unique<NodeAgent>(
+        store_, work_, *this, clock(),
+        NodeOptions{
+            .id = "n", .endpoint = "n", .cards = {has}, .on_control_loss = on_control_loss});
+    pass(milliseconds(4000));
+  }
+  void pass(milliseconds time) {
+    for (milliseconds step{0}; step < time; step += milliseconds(50)) {
+      store_.advance(milliseconds(50));
+      master_.tick();
+      if (node_ != nullptr && !is_paused_) node_->tick();
+    }
+  }
+  json acquire(const std::string& tenant, int cores, bool kept = true) {
+    return master_
+        .handle({{"call", "acquire"},
+                 {"tenant", tenant},
+                 {"name", "x"},
+                 {"cores", cores},
+                 {"kept", kept}})
+        .value();
+  }
+  Result<json> ask(const char* what, const std::string& tenant) {
+    return master_.handle({{"call", what}, {"tenant", tenant}, {"alloc", "x"}});
+  }
+  int free_cores() {
+    return master_.handle({{"call", "status"}}).value()["pool"][0]["free"].get<int>();
+  }
+
+  store::InProcessStore store_{store::StoreTime::kManual};
+  Work work_;
+  std::unique_ptr<NodeAgent> node_;
+  bool is_paused_ = false;
+  Master master_;
+};
+
+TEST_F(OneMaster, TwoTenantsHaveAnAllocationOfTheSameName) {
+  start_node(card(4, "0123456789abcdef"));
+  const std::string red = acquire("red", 2)["ticket"], blue = acquire("blue", 3)["ticket"];
+  EXPECT_EQ(work_.has.size(), 2u);
+  const auto of_red = node_->admit("x", red), of_blue = node_->admit("x", blue);
+  ASSERT_TRUE(of_red.ok() && of_blue.ok());
+  EXPECT_EQ(of_red->tenant, "red");
+  EXPECT_EQ(of_red->cores.size(), 2u);
+  EXPECT_EQ(of_blue->tenant, "blue");
+  EXPECT_EQ(of_blue->cores.size(), 3u);
+  EXPECT_FALSE(ask("release", "green").ok());  // whose?
+  ASSERT_TRUE(ask("release", "red").ok());
+  EXPECT_FALSE(node_->may_begin(*of_red).ok());
+  EXPECT_TRUE(node_->may_begin(*of_blue).ok());
+  EXPECT_EQ(work_.has.size(), 1u);
+  EXPECT_EQ(free_cores(), 13);
+}
+
+TEST_F(OneMaster, WhatNobodyUsesIsGivenBackAndAnothersOfThatNameIsNot) {
+  start_node(card(4, "0123456789abcdef"));
+  const AllocRecord red = node_->admit("x", acquire("red", 2, false)["ticket"]).value();
+  const AllocRecord blue = node_->admit("x", acquire("blue", 3, false)["ticket"]).value();
+  node_->count_user(red, 1);
+  pass(milliseconds(8000));
+  EXPECT_TRUE(node_->may_begin(red).ok());
+  EXPECT_FALSE(node_->may_begin(blue).ok());
+}
+
+TEST_F(OneMaster, ASessionOfAnEarlierPlacementCountsForNoLaterOne) {
+  start_node(card(4, "0123456789abcdef"));
+  const AllocRecord before = node_->admit("x", acquire("red", 2, false)["ticket"]).value();
+  node_->count_user(before, 1);
+  is_paused_ = true;
+  pass(milliseconds(6000));
+  is_paused_ = false;
+  pass(milliseconds(2000));
+  const auto now = node_->admit("x", before.ticket);
+  ASSERT_TRUE(now.ok()) << now.error().message;
+  ASSERT_GT(now->epoch, before.epoch);
+  node_->count_user(*now, 1);
+  node_->count_user(before, -1);
+  pass(milliseconds(8000));
+  EXPECT_TRUE(node_->may_begin(*now).ok());
+}
+
+TEST_F(OneMaster, WhoAsksAgainWithTheSameTicketGetsTheSameAllocation) {
+  start_node(card(4, "0123456789abcdef"));
+  json request = {{"call", "acquire"}, {"cores", 4}, {"ticket", std::string(32, 'a')}};
+  const json first = master_.handle(request).value(), second = master_.handle(request).value();
+  EXPECT_EQ(first["alloc"], second["alloc"]);
+  EXPECT_EQ(second["ticket"], request["ticket"]);
+  EXPECT_EQ(free_cores(), 12);
+  request["ticket"] = std::string(32, 'b');
+  EXPECT_NE(master_.handle(request).value()["alloc"], first["alloc"]);
+  EXPECT_EQ(free_cores(), 8);
+  request["ticket"] = "short";
+  EXPECT_FALSE(master_.handle(request).ok());
+}
+
+TEST_F(OneMaster, AKeepingNodeThatComesBackWithASmallerCardHasLostWhatItHad) {
+  start_node(card(4, "0123456789abcdef"), OnControlLoss::kKeep);
+  acquire("red", 12);
+  node_.reset();
+  pass(milliseconds(4000));
+  EXPECT_EQ(ask("locate", "red").value()["state"], "unreachable");
+  start_node(card(1, "fedcba9876543210"), OnControlLoss::kKeep);
+  EXPECT_EQ(ask("locate", "red").value()["state"], "waits");
+  EXPECT_EQ(free_cores(), 4);
+  EXPECT_TRUE(ask("release", "red").ok());
+  EXPECT_EQ(acquire("blue", 4)["cores"].size(), 4u);
+}
+
+TEST_F(OneMaster, AKeepingNodeThatComesBackWithAnotherCardIsGivenItsAllocationsAnew) {
+  start_node(card(4, "0123456789abcdef"), OnControlLoss::kKeep);
+  const std::int64_t epoch = acquire("red", 12)["epoch"];
+  node_.reset();
+  pass(milliseconds(4000));
+  start_node(card(4, "fedcba9876543210"), OnControlLoss::kKeep);
+  const json now = ask("locate", "red").value();
+  EXPECT_EQ(now["state"], "placed");
+  EXPECT_GT(now["epoch"].get<std::int64_t>(), epoch);
+  EXPECT_EQ(free_cores(), 4);
+  EXPECT_EQ(work_.has.size(), 1u);
+}
+
+TEST_F(OneMaster, ARevocationThatComesWhileTheGrantIsUnderWayHolds) {
+  start_node(card(4, "0123456789abcdef"));
+  AllocRecord record;
+  work_.while_granting = [&] {
+    work_.while_granting = nullptr;
+    const auto entry = store_.read(alloc_key("red", "x"), milliseconds(100)).value().entry;
+    const auto cluster = store_.read(kClusterKey, milliseconds(100)).value().entry;
+    ASSERT_TRUE(entry.has_value() && cluster.has_value());
+    record = parse_alloc(entry->value).value();
+    EXPECT_TRUE(node_
+                    ->handle({{"call", "revoke"},
+                              {"secret", parse_cluster(cluster->value).value().secret},
+                              {"epoch", std::int64_t{1} << 40},
+                              {"alloc", to_json(record)}})
+                    .ok());
+  };
+  (void)master_.handle(
+      {{"call", "acquire"}, {"tenant", "red"}, {"name", "x"}, {"cores", 2}, {"kept", true}});
+  EXPECT_EQ(record.id, "x");
+  EXPECT_TRUE(work_.has.empty());
+  EXPECT_FALSE(node_->may_begin(record).ok());
+}
+
+}  // namespace
+}  // namespace tessera::cluster
