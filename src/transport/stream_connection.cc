@@ -89,6 +89,7 @@ void StreamConnection::start() {
 
 void StreamConnection::resume_reading() {
   if (!std::exchange(is_paused_, false)) return;
+  is_resuming_ = true;
   heard_ = message_began_ = Clock::now();
   loop_->call_soon(id_);
 }
@@ -115,7 +116,8 @@ bool StreamConnection::on_ready() {
 bool StreamConnection::read_some() {
   std::size_t budget = kReadBudget;
   while (!is_paused_ && budget > 0) {
-    if (!staged_.empty()) {
+    // The message that waited may be complete, with nothing staged behind it.
+    if (std::exchange(is_resuming_, false) || !staged_.empty()) {
       if (!consume(std::exchange(staged_, {}))) return false;
       continue;
     }
@@ -335,6 +337,7 @@ void StreamConnection::on_loop_end() {
 // Once, on the loop's thread.
 void StreamConnection::end(const Error& error) {
   Done done;
+  std::deque<Pending> queue;  // until the stream, which may still read what it took, has let go
   bool was_open = false;
   {
     const std::lock_guard lock(mutex_);
@@ -345,13 +348,14 @@ void StreamConnection::end(const Error& error) {
     for (Pending& pending : queue_) {
       if (pending.done) done.push_back(std::move(pending.done));
     }
-    queue_.clear();
+    queue.swap(queue_);
     queue_bytes_ = queue_messages_ = 0;
     changed_.notify_all();
   }
   const auto kept = shared_from_this();
   loop_->remove(id_);
   stream_->shut();
+  queue.clear();
   for (const auto& each : done) each(Status(error));
   memory_ = nullptr;
   if (was_open && handlers_.on_end) handlers_.on_end(*this, error);

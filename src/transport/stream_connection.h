@@ -109,6 +109,7 @@ class StreamConnection : public Connection,
   std::vector<std::byte> staging_;
   ConstBytes staged_;  // read and not yet consumed
   bool is_paused_ = false;
+  bool is_resuming_ = false;          // what was left while it paused comes first
   std::shared_ptr<Account> account_;  // shared with the messages that are held
   // Of the message that is coming: on_head was asked, and what it said.
   bool is_placed_ = false;

@@ -445,6 +445,19 @@ TYPED_TEST(AnyMedium, AReceiverThatHoldsItsMessagesMakesTheSenderWaitAndNothingI
   EXPECT_EQ(text(this->there_.take().header), "again");
 }
 
+TYPED_TEST(AnyMedium, AMessageWithoutBuffersThatWaitedForRoomComesThoughNothingFollows) {
+  // Nothing else is sent before the test would end: no signs of life.
+  const Limits limits{.held_messages = 1, .silence_time = 10 * kLimit};
+  this->serve_inbox(limits);
+  Connection& connection = this->connect(limits);
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(
+        connection.send({.header = bytes(std::to_string(i)), .buffers = {}, .done = {}}, kLimit)
+            .ok());
+  }
+  for (int i = 0; i < 50; ++i) ASSERT_EQ(text(this->there_.take().header), std::to_string(i));
+}
+
 TYPED_TEST(AnyMedium, AReceiverThatTakesNothingForTooLongIsNamedAndDropped) {
   this->serve_inbox({.held_bytes = 1});
   Connection& connection = this->connect({.progress_time = 300ms});
