@@ -109,10 +109,11 @@ bool write_all(int descriptor, std::vector<iovec> pieces, TimePoint deadline) {
   return true;
 }
 
-// All of it, however long it takes; false: the connection has ended.
-bool read_all(int descriptor, void* to, std::size_t size) {
+// All of it; false: the connection has ended, or it was not over by then.
+bool read_all(int descriptor, void* to, std::size_t size, TimePoint deadline) {
   auto* at = static_cast<char*>(to);
   while (size > 0) {
+    if (deadline != TimePoint::max() && !wait_for(descriptor, POLLIN, deadline)) return false;
     const ssize_t got = ::recv(descriptor, at, size, 0);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
@@ -122,15 +123,29 @@ bool read_all(int descriptor, void* to, std::size_t size) {
   return true;
 }
 
+struct ReadTimes {
+  TimePoint begins_by = TimePoint::max();
+  std::chrono::milliseconds each = std::chrono::milliseconds::max();  // max(): however long
+  TimePoint from_now() const {
+    return each == std::chrono::milliseconds::max() ? TimePoint::max() : steady_clock::now() + each;
+  }
+};
+
 // A message whose head says many bytes has them only as they come.
-bool read_body(int descriptor, std::vector<std::byte>& body, std::uint64_t size) {
+bool read_body(int descriptor, std::vector<std::byte>& body, std::uint64_t size,
+               const ReadTimes& times) {
   constexpr std::uint64_t kPiece = std::uint64_t{1} << 24;
+  constexpr std::size_t kProgress = std::size_t{1} << 16;
   while (body.size() < size) {
     const std::size_t begin = body.size();
     const std::uint64_t more =
         std::min<std::uint64_t>(size - begin, std::max(kPiece, std::uint64_t{begin}));
     body.resize(begin + more);
-    if (!read_all(descriptor, body.data() + begin, more)) return false;
+    for (std::size_t at = begin; at < body.size();) {
+      const std::size_t part = std::min(body.size() - at, kProgress);
+      if (!read_all(descriptor, body.data() + at, part, times.from_now())) return false;
+      at += part;
+    }
   }
   return true;
 }
@@ -139,15 +154,20 @@ struct Incoming {
   MessageHead head;
   Message message;
 };
-std::optional<Incoming> read_message(int descriptor, const std::function<MessageLimits()>& limits) {
+std::optional<Incoming> read_message(int descriptor, const std::function<MessageLimits()>& limits,
+                                     const ReadTimes& times) {
   std::array<std::byte, kMessageHeadBytes> bytes{};
-  if (!read_all(descriptor, bytes.data(), bytes.size())) return std::nullopt;
+  if (!read_all(descriptor, bytes.data(), 1, times.begins_by)) return std::nullopt;
+  const TimePoint deadline = std::min(times.begins_by, times.from_now());
+  if (!read_all(descriptor, bytes.data() + 1, bytes.size() - 1, deadline)) return std::nullopt;
   const auto head = parse_head(bytes, limits());
   if (!head.ok()) return std::nullopt;
   Incoming incoming{*head, {}};
   incoming.message.text.resize(head->text_bytes);
-  if (!read_all(descriptor, incoming.message.text.data(), head->text_bytes)) return std::nullopt;
-  if (!read_body(descriptor, incoming.message.body, head->body_bytes)) return std::nullopt;
+  if (!read_all(descriptor, incoming.message.text.data(), head->text_bytes, deadline)) {
+    return std::nullopt;
+  }
+  if (!read_body(descriptor, incoming.message.body, head->body_bytes, times)) return std::nullopt;
   return incoming;
 }
 
@@ -237,7 +257,7 @@ class TcpChannel : public Channel {
     for (;;) {
       std::optional<Incoming> incoming;
       (void)guarded("", [&]() -> Status {
-        incoming = read_message(socket_.get(), [] { return MessageLimits{}; });
+        incoming = read_message(socket_.get(), [] { return MessageLimits{}; }, {});
         return {};
       });
       const std::lock_guard lock(mutex_);
@@ -334,8 +354,14 @@ class Connection {
  public:
   Connection(Socket socket, std::uint64_t number, const TcpServerOptions& options)
       : socket_(std::move(socket)), number_(number), options_(options) {
-    reader_ = std::thread([this] { read(); });
     worker_ = std::thread([this] { work(); });
+    try {
+      reader_ = std::thread([this] { read(); });
+    } catch (...) {  // the system has none left
+      close();
+      worker_.join();
+      throw;
+    }
   }
   ~Connection() {
     end();
@@ -347,20 +373,26 @@ class Connection {
 
  private:
   void read() {
+    ReadTimes times{steady_clock::now() + options_.first_message_time, options_.message_time};
     for (;;) {
       std::optional<Incoming> incoming;
       (void)guarded("", [&]() -> Status {
-        incoming =
-            read_message(socket_.get(), [this] { return options_.responder->limits(number_); });
+        incoming = read_message(
+            socket_.get(), [this] { return options_.responder->limits(number_); }, times);
         return {};
       });
+      times.begins_by = TimePoint::max();
       std::unique_lock lock(mutex_);
       if (!incoming.has_value() || incoming->head.kind != MessageKind::kRequest) break;
       changed_.wait(lock, [this] { return queue_.size() < options_.queue_max; });
       queue_.push_back(std::move(*incoming));
       changed_.notify_all();
     }
-    end();  // a peer whose message was refused learns it
+    close();  // a peer whose message was refused learns it
+  }
+
+  void close() {
+    end();
     const std::lock_guard lock(mutex_);
     ended_ = true;
     changed_.notify_all();

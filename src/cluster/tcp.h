@@ -7,6 +7,7 @@
 // peer does ends its own connection at most.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,9 @@ struct TcpServerOptions {
   std::string address = "127.0.0.1";
   int port = 0;  // 0: any that is free
   std::size_t connections_max = 1024;
+  // From a connection to its first message, and from one's first byte to the end of its text; a body may take longer
+  // as long as some of it comes in so much time.
+  std::chrono::milliseconds first_message_time{10'000}, message_time{30'000};
   std::size_t queue_max = 64;      // requests of a connection that wait; then no more are read
   Responder* responder = nullptr;  // outlives the server
 };

@@ -1,6 +1,9 @@
 // What tenants of a cluster may do, what they see, and what is written of it; allocations as they come and go.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -148,6 +151,44 @@ TEST(ClusterNodes, WhoHasNoTicketIsAnsweredNothing) {
   const std::span<const std::byte> part = bytes;
   EXPECT_FALSE(channel->call("{}", std::span(&part, 1), deadline).ok());
   EXPECT_TRUE(dialer->open(cluster.nodes[0]->endpoint(), deadline).ok());
+}
+
+TEST(ClusterNodes, WhoSaysNothingAndWhoSaysHalfAMessageIsClosed) {
+  class Nobody : public cluster::Responder {
+   public:
+    Result<cluster::Reply> handle(cluster::Request /*request*/) override {
+      return cluster::Reply{};
+    }
+  } nobody;
+  constexpr std::chrono::milliseconds kSoon{100};
+  constexpr std::chrono::hours kLater{1};
+  const auto is_closed = [&](std::chrono::milliseconds first, std::chrono::milliseconds each,
+                             std::span<const std::byte> said) {
+    const auto server =
+        cluster::TcpServer::start(
+            {.first_message_time = first, .message_time = each, .responder = &nobody})
+            .value();
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<std::uint16_t>(server->port()));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const timeval limit{.tv_sec = 60, .tv_usec = 0};
+    const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ::setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    char answer = 0;
+    const bool closed =
+        ::connect(descriptor, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0 &&
+        ::send(descriptor, said.data(), said.size(), MSG_NOSIGNAL) == std::ssize(said) &&
+        ::recv(descriptor, &answer, 1, 0) == 0;
+    ::close(descriptor);
+    return closed;
+  };
+  cluster::MessageHead head{.kind = cluster::MessageKind::kRequest, .id = 1};
+  head.text_bytes = 2;
+  const auto whole = cluster::encode_head(head);
+  EXPECT_TRUE(is_closed(kSoon, kLater, {}));
+  EXPECT_TRUE(is_closed(kLater, kSoon, std::span(whole).first(3)));
+  EXPECT_TRUE(is_closed(kLater, kSoon, whole));
 }
 
 }  // namespace
