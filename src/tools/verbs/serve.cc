@@ -193,6 +193,9 @@ Result<serve::ServiceOptions> service_options(const ServeArguments& arguments) {
   options.defaults.arch = arguments.arch;
   options.defaults.instances = arguments.instances;
   options.defaults.threads = arguments.threads;
+  options.request_bytes = static_cast<std::size_t>(arguments.request_bytes);
+  // Whoever reaches it could read and change memory of this machine.
+  options.has_shared_memory = is_loopback(arguments.address) || !arguments.token_file.empty();
   options.log = [&arguments](const std::string& line) {
     tell(arguments, {{"event", "model"}, {"text", line}}, line);
   };
