@@ -22,7 +22,7 @@ Result<std::unique_ptr<Service>> Service::open(ServiceOptions options) {
   std::unique_ptr<Service> service(new Service(std::move(options)));
   for (const std::string& name : names) {
     service->models_[name].state = "LOADING";
-    service->waiting_.push_back({.model = name, .load = true, .done = {}});
+    service->waiting_.push_back({.model = name, .load = true, .done = {}, .is_first = true});
   }
   service->first_loads_ = names.size();
   try {
@@ -214,13 +214,14 @@ void Service::change(const Client& client, const std::string& model, bool load, 
                         : kShutsDown);
   }
   ++*open_;
-  waiting_.push_back(
-      {.model = model,
-       .load = load,
-       .done = [open = open_, done = std::move(done)](std::optional<Failure> failure) {
-         done(std::move(failure));
-         --*open;
-       }});
+  waiting_.push_back({.model = model,
+                      .load = load,
+                      .done =
+                          [open = open_, done = std::move(done)](std::optional<Failure> failure) {
+                            done(std::move(failure));
+                            --*open;
+                          },
+                      .is_first = false});
   changed_.notify_all();
 }
 
@@ -231,9 +232,9 @@ std::string Service::metrics(const Client& client) const {
 // ---- loading
 
 // What is thrown fails this load or unload alone.
-std::optional<Failure> Service::make_change(const Work& work) {
+std::optional<Failure> Service::make_change(Work& work) {
   try {
-    return work.load ? load(work.model) : unload(work.model);
+    return work.load ? load(work) : unload(work.model);
   } catch (...) {
     const Error error = thrown_error(work.load ? "loading the model" : "unloading the model");
     (void)guarded("", [&]() -> Status {
@@ -259,7 +260,7 @@ void Service::work() {
     lock.unlock();
     std::optional<Failure> failure = make_change(next);
     lock.lock();
-    if (!next.done && first_loads_ > 0) --first_loads_;
+    count_first_load(next);
     lock.unlock();
     (void)guarded("", [&]() -> Status {
       if (next.done) next.done(std::move(failure));
@@ -274,8 +275,13 @@ void Service::set_state(const std::string& name, const std::string& state) {
   models_[name].state = state;
 }
 
+void Service::count_first_load(Work& work) {
+  if (std::exchange(work.is_first, false)) --first_loads_;
+}
+
 // The versions that were there serve until the new ones do.
-std::optional<Failure> Service::load(const std::string& name) {
+std::optional<Failure> Service::load(Work& work) {
+  const std::string& name = work.model;
   const auto found = find_model(options_.repository, name, options_.defaults);
   std::map<std::int64_t, std::string> reasons;
   std::map<std::int64_t, std::shared_ptr<ServedModel>> versions;
@@ -308,6 +314,8 @@ std::optional<Failure> Service::load(const std::string& name) {
     if (count > 0) entry.versions.swap(versions);
     entry.reasons = reasons;
     entry.state = entry.versions.empty() ? "UNAVAILABLE" : "READY";
+    // Before it is told: whoever reads that it is ready finds it so.
+    count_first_load(work);
   }
   if (!text.empty()) {
     log(fmt::format("{}: {}", name, text));

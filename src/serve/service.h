@@ -107,13 +107,15 @@ class Service {
   struct Work {
     std::string model;
     bool load = true;
-    Changed done;  // may be empty
+    Changed done;           // may be empty
+    bool is_first = false;  // of first_loads_, where it is not counted as over yet
   };
 
   explicit Service(ServiceOptions options) : options_(std::move(options)) {}
   void work();
-  std::optional<Failure> make_change(const Work& work);
-  std::optional<Failure> load(const std::string& name);
+  std::optional<Failure> make_change(Work& work);
+  std::optional<Failure> load(Work& work);
+  void count_first_load(Work& work);  // with the lock
   std::optional<Failure> unload(const std::string& name);
   void set_state(const std::string& name, const std::string& state);
   void log(const std::string& line) const;
