@@ -218,10 +218,11 @@ Status serve_models(const ServeArguments& arguments) {
               serve::Service::open(std::move(options)));
   serve::HttpFront front(*service);
   TESSERA_TRY(Listeners listeners, listen(arguments, secrets, *service, front));
-  tell_start(arguments, listeners);
-  TESSERA_RETURN_IF_ERROR(check_standard_output());
+  // Before it is told: whoever reads that it serves may end it.
   std::signal(SIGINT, [](int) { serve_interrupted = true; });
   std::signal(SIGTERM, [](int) { serve_interrupted = true; });
+  tell_start(arguments, listeners);
+  TESSERA_RETURN_IF_ERROR(check_standard_output());
   wait_for_end(arguments);
   TESSERA_RETURN_IF_ERROR(end_service(arguments, *service, listeners));
   return trace == nullptr ? Status() : trace->status();
