@@ -41,6 +41,25 @@ class Tenant {
       return model.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1));
     });
   }
+  std::optional<Failure> may_share(std::string_view key) const {
+    // With or without the slash it is the same memory.
+    const auto name_of = [](std::string_view text) {
+      return text.starts_with('/') ? text.substr(1) : text;
+    };
+    const auto& allowed = options_.shared_memory;
+    const bool may = std::ranges::any_of(allowed, [&](const std::string& beginning) {
+      return name_of(key).starts_with(name_of(beginning));
+    });
+    if (may) return {};
+    return Failure{
+        Problem::kForbidden,
+        fmt::format("tenant '{}' may not register the shared memory '{}'; its 'shared_memory' in "
+                    "the token file allows {}",
+                    options_.name, key,
+                    allowed.empty()
+                        ? "none"
+                        : fmt::format("keys that begin with '{}'", fmt::join(allowed, "', '")))};
+  }
   // A bucket that fills with requests_per_second, and holds those of one second.
   std::optional<Failure> enter() {
     const std::lock_guard lock(mutex_);
@@ -82,6 +101,9 @@ bool Client::may_use(const std::string& model) const {
   return tenant == nullptr || tenant->may_use(model);
 }
 bool Client::is_operator() const { return tenant == nullptr || tenant->options().is_operator; }
+std::optional<Failure> Client::may_share(std::string_view key) const {
+  return tenant == nullptr ? std::nullopt : tenant->may_share(key);
+}
 std::optional<Failure> Client::enter() const {
   return tenant == nullptr ? std::nullopt : tenant->enter();
 }
@@ -110,6 +132,14 @@ Status set_tenant_key(const std::string& key, const Json& value, TenantOptions& 
     tenant.models = value.get<std::vector<std::string>>();
     return {};
   }
+  if (key == "shared_memory") {
+    const bool is_list = value.is_array() && std::ranges::all_of(value, [](const Json& v) {
+                           return v.is_string() && !v.get_ref<const std::string&>().empty();
+                         });
+    if (!is_list) return expected("a list of beginnings of keys: [\"/vision_\"]");
+    tenant.shared_memory = value.get<std::vector<std::string>>();
+    return {};
+  }
   if (key == "operator") {
     if (!value.is_boolean()) return expected("true or false");
     tenant.is_operator = value.get<bool>();
@@ -131,7 +161,7 @@ Status set_tenant_key(const std::string& key, const Json& value, TenantOptions& 
   }
   return invalid(
       fmt::format("there is no key '{}'; known are models, name, operator, "
-                  "requests_at_once, requests_per_second, token",
+                  "requests_at_once, requests_per_second, shared_memory, token",
                   key));
 }
 

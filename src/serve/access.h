@@ -1,7 +1,7 @@
 // Who may use what: tenants with a token each, the models that are theirs, and how much they may ask for.
 //
 //   {"tenants": [{"name": "vision", "token": "...", "models": ["ocr*", "resnet"],
-//                 "requests_per_second": 200, "requests_at_once": 32, "operator": false}]}
+//                 "requests_per_second": 200, "requests_at_once": 32, "shared_memory": ["/vision_"], "operator": false}]}
 //
 // Tokens come from a file and never from an argument; only their digests are kept. For several threads at once.
 #pragma once
@@ -28,6 +28,7 @@ struct TenantOptions {
   std::vector<std::string> models = {"*"};  // a "*" at the end stands for anything
   double requests_per_second = 0;           // 0: any number
   int requests_at_once = 0;                 // likewise
+  std::vector<std::string> shared_memory;   // beginnings of the keys that it may register
   bool is_operator = false;                 // loads and unloads models, and sees all figures
 };
 
@@ -40,6 +41,8 @@ struct Client {
   std::string name() const;  // empty: no tenant
   bool may_use(const std::string& model) const;
   bool is_operator() const;
+  // A failure where the tenant may not register this key of shared memory; it names the beginnings that it may.
+  std::optional<Failure> may_share(std::string_view key) const;
   // Of a request for inference; the failure names the limit. leave() follows where there is none.
   std::optional<Failure> enter() const;
   void leave() const;

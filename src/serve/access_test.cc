@@ -62,11 +62,31 @@ TEST(Access, HoldsATenantToItsLimits) {
   EXPECT_THAT(root.enter()->message, HasSubstr("may make 1 requests a second"));
 }
 
+TEST(Access, SharesMemoryByTheBeginningOfItsKey) {
+  const auto access = Access::parse(R"({"tenants": [
+      {"name": "one", "token": "0123456789abcdef", "shared_memory": ["/one_", "also_"]},
+      {"name": "all", "token": "0123456789abcdeg", "shared_memory": ["/"]},
+      {"name": "none", "token": "0123456789abcdeh"}]})")
+                          .value();
+  const Client one = access->client_of("Bearer 0123456789abcdef", "a").value();
+  for (const char* const key : {"/one_", "one_x", "/also_x"}) EXPECT_FALSE(one.may_share(key));
+  for (const char* const key : {"/one", "/two_", "", "//one_x"}) {
+    const auto refused = one.may_share(key);
+    ASSERT_TRUE(refused) << key;
+    EXPECT_EQ(refused->problem, Problem::kForbidden);
+  }
+  EXPECT_FALSE(access->client_of("Bearer 0123456789abcdeg", "a")->may_share("/two_"));
+  EXPECT_TRUE(access->client_of("Bearer 0123456789abcdeh", "a")->may_share("/two_"));
+  EXPECT_FALSE(Client().may_share("/two_"));
+}
+
 TEST(Access, SaysWhatIsWrongWithTheFile) {
   EXPECT_THAT(refusal("{"), HasSubstr("an object with a list 'tenants'"));
   EXPECT_THAT(refusal(R"({"tenants": []})"), HasSubstr("not empty"));
   EXPECT_THAT(refusal(R"({"tenants": [{"name": "a", "token": "short"}]})"),
               HasSubstr("tenant 1: 'token' is to have at least 16 bytes"));
+  EXPECT_THAT(refusal(R"({"tenants": [{"name": "a", "shared_memory": [""]}]})"),
+              HasSubstr("'shared_memory' is to be a list of beginnings of keys"));
   EXPECT_THAT(refusal(R"({"tenants": [{"token": "0123456789abcdef"}]})"),
               HasSubstr("tenant 1 has no 'name'"));
   EXPECT_THAT(refusal(R"({"tenants": [{"name": "a", "colour": 1}]})"),
@@ -133,6 +153,17 @@ TEST_F(RegionsTest, BelongToTheirTenant) {
   EXPECT_EQ(regions_.list("one").size(), 1u);
   EXPECT_TRUE(regions_.remove("one", "").ok());
   EXPECT_FALSE(regions_.find("one", "r").ok());
+}
+
+TEST_F(RegionsTest, AreNotAllOneTenants) {
+  for (int i = 0; i < 64; ++i) {
+    ASSERT_TRUE(regions_.add("one", {std::to_string(i), key_, 0, 1}).ok());
+  }
+  EXPECT_THAT(regions_.add("one", {"more", key_, 0, 1}).error().message,
+              HasSubstr("tenant 'one' has 64 regions"));
+  EXPECT_TRUE(regions_.add("two", {"more", key_, 0, 1}).ok());
+  EXPECT_TRUE(regions_.remove("one", "7").ok());
+  EXPECT_TRUE(regions_.add("one", {"more", key_, 0, 1}).ok());
 }
 
 TEST_F(RegionsTest, AreReadAndWrittenWithinTheirBounds) {

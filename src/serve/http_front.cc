@@ -312,8 +312,8 @@ http::Response HttpFront::answer(const Client& client, const http::Request& requ
   return failure_response({Problem::kRun, "nobody answers that"});
 }
 
-std::vector<std::string> HttpFront::extensions() {
-  std::vector<std::string> all = Service::extensions();
+std::vector<std::string> HttpFront::extensions() const {
+  std::vector<std::string> all = service_.extensions();
   all.emplace_back("binary_tensor_data");
   return all;
 }
@@ -407,12 +407,10 @@ http::Response HttpFront::add_region(const Client& client, const http::Request& 
                              "it is to be an object with a text 'key', a number 'byte_size' and, "
                              "where it is not 0, a number 'offset'"});
   }
-  const Status added =
-      service_.regions().add(client.name(), {path.model, wanted["key"].get<std::string>(),
-                                             number("offset").get<std::uint64_t>(),
-                                             number("byte_size").get<std::uint64_t>()});
-  if (added.ok()) return empty_response();
-  return failure_response({Problem::kInput, added.error().message});
+  const auto refused = service_.add_region(
+      client, {path.model, wanted["key"].get<std::string>(), number("offset").get<std::uint64_t>(),
+               number("byte_size").get<std::uint64_t>()});
+  return refused ? failure_response(*refused) : empty_response();
 }
 
 }  // namespace tessera::serve

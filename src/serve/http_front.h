@@ -30,7 +30,7 @@ class HttpFront {
  private:
   struct Path;
   http::Response answer(const Client& client, const http::Request& request, const Path& path);
-  static std::vector<std::string> extensions();
+  std::vector<std::string> extensions() const;
   void infer(const Client& client, const Path& path, const http::Request& request,
              http::Reply reply);
   void change(const Client& client, const Path& path, http::Reply reply);

@@ -92,7 +92,15 @@ Status RequestBuilder::set_region(std::size_t input, const std::string& region,
     return invalid(fmt::format("{} has {} bytes of shared memory; its shape has {}", what, bytes,
                                bytes_of(input)));
   }
+  // A region may be longer than its memory: what was never written to has none.
+  if (bytes > regions_.bytes_max - region_bytes_) {
+    return invalid(
+        fmt::format("{} has {} bytes of shared memory, behind {} of other inputs; a request may "
+                    "have {} there (--request-bytes)",
+                    what, bytes, region_bytes_, regions_.bytes_max));
+  }
   TESSERA_TRY(const RegionPart part, part_of(region, offset, bytes));
+  region_bytes_ += bytes;
   Tensor& tensor = request_.inputs[input];
   tensor.bytes.resize(bytes);
   const Status read = part.region->read(offset, tensor.bytes);

@@ -50,6 +50,7 @@ struct ModelForm {
 struct RegionsOfClient {
   const SharedRegions* regions = nullptr;  // null: it may name none
   std::string tenant;
+  std::size_t bytes_max = std::size_t{64} << 20;  // of a request's inputs that lie there, together
 };
 
 class RequestBuilder {
@@ -87,6 +88,7 @@ class RequestBuilder {
   const ModelForm& form_;
   const RegionsOfClient& regions_;
   std::vector<bool> is_there_;
+  std::size_t region_bytes_ = 0;  // of the inputs that lie in regions
   InferRequest request_;
 };
 

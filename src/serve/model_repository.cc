@@ -139,6 +139,14 @@ Result<std::vector<std::string>> folders_in(const std::string& folder) {
   return names;
 }
 
+// Whether the path leads to something. The error says why that cannot be told.
+Result<bool> is_there(const std::string& path) {
+  std::error_code error;
+  const bool found = fs::exists(path, error);
+  if (!error) return found;
+  return invalid(fmt::format("cannot look for '{}': {}", path, error.message()));
+}
+
 }  // namespace
 
 Result<ModelConfig> parse_model_config(const std::string& text, const ModelConfig& defaults) {
@@ -172,7 +180,8 @@ Result<FoundModel> find_model(const std::string& repository, const std::string& 
   const std::string folder = repository + "/" + name;
   FoundModel model{.name = name, .versions = {}, .config = defaults};
   const std::string config = folder + "/config.json";
-  if (fs::exists(config)) {
+  TESSERA_TRY(const bool has_config, is_there(config));
+  if (has_config) {
     TESSERA_TRY(const std::string text, read_text_file(config, {.bytes_max = kConfigBytesMax}));
     auto parsed = parse_model_config(text, defaults);
     if (!parsed.ok()) return parsed.error().with_context(config);
@@ -184,7 +193,8 @@ Result<FoundModel> find_model(const std::string& repository, const std::string& 
     if (version == 0) continue;
     for (const char* const file : kFiles) {
       const std::string path = fmt::format("{}/{}/{}", folder, each, file);
-      if (!fs::exists(path)) continue;
+      TESSERA_TRY(const bool has_file, is_there(path));
+      if (!has_file) continue;
       model.versions.push_back({version, path});
       break;
     }

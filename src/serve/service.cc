@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/guarded.h"
 #include "serve/metrics_text.h"
 
 namespace tessera::serve {
@@ -21,7 +22,7 @@ Result<std::unique_ptr<Service>> Service::open(ServiceOptions options) {
   std::unique_ptr<Service> service(new Service(std::move(options)));
   for (const std::string& name : names) {
     service->models_[name].state = "LOADING";
-    service->waiting_.push_back({.model = name, .load = true, .done = {}});
+    service->waiting_.push_back({.model = name, .load = true, .done = {}, .is_first = true});
   }
   service->first_loads_ = names.size();
   try {
@@ -82,8 +83,25 @@ std::optional<Failure> Service::why_not_ready() const {
   return {};
 }
 
-std::vector<std::string> Service::extensions() {
-  return {"model_repository", "statistics", "schedule_policy", "system_shared_memory"};
+std::vector<std::string> Service::extensions() const {
+  std::vector<std::string> all = {"model_repository", "statistics", "schedule_policy"};
+  if (options_.has_shared_memory) all.emplace_back("system_shared_memory");
+  return all;
+}
+
+std::optional<Failure> Service::add_region(const Client& client, const RegionStatus& region) {
+  if (!options_.has_shared_memory) {
+    return Failure{Problem::kForbidden,
+                   "shared memory is off: others than this machine reach the server, and it has no "
+                   "tokens; give it --token-file, or let it listen at 127.0.0.1"};
+  }
+  if (auto refused = client.may_share(region.key)) {
+    refuse(client, fmt::format("shared memory {}", region.key), "not its key");
+    return refused;
+  }
+  const Status added = regions_.add(client.name(), region);
+  if (added.ok()) return {};
+  return Failure{Problem::kInput, added.error().message};
 }
 
 Result<std::shared_ptr<ServedModel>> Service::served(const Client& client,
@@ -168,7 +186,11 @@ void Service::infer(const Client& client, const ModelName& name, const Parse& pa
     }
     ++*open_;
   }
-  (*model)->infer(parse((*model)->form(), {&regions_, client.name()}), begin,
+  const RegionsOfClient regions = {options_.has_shared_memory ? &regions_ : nullptr, client.name(),
+                                   options_.request_bytes};
+  // What is thrown is answered, too.
+  auto request = guarded("reading the request", [&] { return parse((*model)->form(), regions); });
+  (*model)->infer(std::move(request), begin,
                   [open = open_, client, encode = std::move(encode)](InferOutcome outcome) {
                     Send send = encode(std::move(outcome));
                     return [open, client, send = std::move(send)] {
@@ -192,13 +214,14 @@ void Service::change(const Client& client, const std::string& model, bool load, 
                         : kShutsDown);
   }
   ++*open_;
-  waiting_.push_back(
-      {.model = model,
-       .load = load,
-       .done = [open = open_, done = std::move(done)](std::optional<Failure> failure) {
-         done(std::move(failure));
-         --*open;
-       }});
+  waiting_.push_back({.model = model,
+                      .load = load,
+                      .done =
+                          [open = open_, done = std::move(done)](std::optional<Failure> failure) {
+                            done(std::move(failure));
+                            --*open;
+                          },
+                      .is_first = false});
   changed_.notify_all();
 }
 
@@ -208,6 +231,25 @@ std::string Service::metrics(const Client& client) const {
 
 // ---- loading
 
+// What is thrown fails this load or unload alone.
+std::optional<Failure> Service::make_change(Work& work) {
+  try {
+    return work.load ? load(work) : unload(work.model);
+  } catch (...) {
+    const Error error = thrown_error(work.load ? "loading the model" : "unloading the model");
+    (void)guarded("", [&]() -> Status {
+      const std::lock_guard lock(mutex_);
+      const auto found = models_.find(work.model);
+      if (found == models_.end()) return {};
+      Entry& entry = found->second;
+      entry.state = entry.versions.empty() ? "UNAVAILABLE" : "READY";
+      entry.reasons[0] = error.message;
+      return {};
+    });
+    return Failure{Problem::kRun, error.message};
+  }
+}
+
 void Service::work() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -216,11 +258,14 @@ void Service::work() {
     Work next = std::move(waiting_.front());
     waiting_.pop_front();
     lock.unlock();
-    std::optional<Failure> failure = next.load ? load(next.model) : unload(next.model);
+    std::optional<Failure> failure = make_change(next);
     lock.lock();
-    if (!next.done && first_loads_ > 0) --first_loads_;
+    count_first_load(next);
     lock.unlock();
-    if (next.done) next.done(std::move(failure));
+    (void)guarded("", [&]() -> Status {
+      if (next.done) next.done(std::move(failure));
+      return {};
+    });
     lock.lock();
   }
 }
@@ -230,8 +275,13 @@ void Service::set_state(const std::string& name, const std::string& state) {
   models_[name].state = state;
 }
 
+void Service::count_first_load(Work& work) {
+  if (std::exchange(work.is_first, false)) --first_loads_;
+}
+
 // The versions that were there serve until the new ones do.
-std::optional<Failure> Service::load(const std::string& name) {
+std::optional<Failure> Service::load(Work& work) {
+  const std::string& name = work.model;
   const auto found = find_model(options_.repository, name, options_.defaults);
   std::map<std::int64_t, std::string> reasons;
   std::map<std::int64_t, std::shared_ptr<ServedModel>> versions;
@@ -264,6 +314,8 @@ std::optional<Failure> Service::load(const std::string& name) {
     if (count > 0) entry.versions.swap(versions);
     entry.reasons = reasons;
     entry.state = entry.versions.empty() ? "UNAVAILABLE" : "READY";
+    // Before it is told: whoever reads that it is ready finds it so.
+    count_first_load(work);
   }
   if (!text.empty()) {
     log(fmt::format("{}: {}", name, text));

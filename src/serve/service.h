@@ -39,6 +39,9 @@ struct ServiceOptions {
   // Who may do what; null: everybody everything.
   std::shared_ptr<Access> access = {};
   std::shared_ptr<TraceFile> trace = {};  // of requests; null: none
+  // Of the inputs of a request that lie in shared memory, together.
+  std::size_t request_bytes = std::size_t{64} << 20;
+  bool has_shared_memory = true;  // false: nobody registers any
 };
 
 // A model, and one of its versions; empty: the newest.
@@ -61,7 +64,7 @@ class Service {
   Result<Client> client_of(std::string_view authorization, const std::string& what) const;
 
   std::optional<Failure> why_not_ready() const;
-  static std::vector<std::string> extensions();
+  std::vector<std::string> extensions() const;
   // The version that is named, or the newest. The error is for the client: there is no such model, or none of its own.
   Result<std::shared_ptr<ServedModel>> served(const Client& client, const ModelName& name) const;
   std::vector<std::string> versions_of(const std::string& model) const;
@@ -78,6 +81,8 @@ class Service {
   using Changed = std::function<void(std::optional<Failure>)>;
   void change(const Client& client, const std::string& model, bool load, Changed done);
 
+  // Of the client's tenant, which may register keys that begin as the token file says.
+  std::optional<Failure> add_region(const Client& client, const RegionStatus& region);
   SharedRegions& regions() { return regions_; }
 
   // From now on requests for inference, loading and unloading are refused, and it is not ready.
@@ -102,12 +107,15 @@ class Service {
   struct Work {
     std::string model;
     bool load = true;
-    Changed done;  // may be empty
+    Changed done;           // may be empty
+    bool is_first = false;  // of first_loads_, where it is not counted as over yet
   };
 
   explicit Service(ServiceOptions options) : options_(std::move(options)) {}
   void work();
-  std::optional<Failure> load(const std::string& name);
+  std::optional<Failure> make_change(Work& work);
+  std::optional<Failure> load(Work& work);
+  void count_first_load(Work& work);  // with the lock
   std::optional<Failure> unload(const std::string& name);
   void set_state(const std::string& name, const std::string& state);
   void log(const std::string& line) const;

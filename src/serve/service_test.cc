@@ -6,7 +6,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <new>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <thread>
 
 #include "http/client.h"
@@ -186,6 +189,11 @@ TEST_F(ServiceTest, LoadsAndUnloadsWhileItServes) {
   write("scale/6/model.onnx", "no model");
   EXPECT_EQ(ask("/v2/repository/models/scale/load", "POST").status, 400);
   EXPECT_EQ(outputs("/v2/models/scale/infer"), Json({5, 0, 15, 20}));
+  // Longer than a file's name may be.
+  const std::string name(300, 'a');
+  const http::Answer too_long = ask("/v2/repository/models/" + name + "/load", "POST");
+  EXPECT_EQ(too_long.status, 400);
+  EXPECT_THAT(too_long.body, HasSubstr("File name too long"));
   // Names that are not there leave no trace.
   EXPECT_EQ(ask("/v2/repository/models/none/load", "POST").status, 400);
   EXPECT_EQ(ask("/v2/repository/models/none/unload", "POST").status, 404);
@@ -227,6 +235,47 @@ TEST_F(ServiceTest, RefusesNewRequestsOnceItShutsDown) {
   EXPECT_TRUE(server_->finish(std::chrono::seconds(10)));
   http::Client late({.port = server_->port(), .attempts = 1});
   EXPECT_FALSE(late.ask({.target = "/v2"}).ok());
+}
+
+// What a load throws is its failure, and nothing else's.
+TEST_F(ServiceTest, OutlivesWhatALoadThrows) {
+  const auto service =
+      Service::open(
+          {.repository = folder_,
+           .log = [](const std::string&) { throw std::runtime_error("the log is full"); }})
+          .value();
+  while (!service->loaded().done) std::this_thread::yield();
+  std::promise<std::optional<Failure>> changed;
+  service->change({}, "scale", true,
+                  [&](std::optional<Failure> failure) { changed.set_value(std::move(failure)); });
+  const std::optional<Failure> failure = changed.get_future().get();
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->problem, Problem::kRun);
+  EXPECT_THAT(failure->message, HasSubstr("the log is full"));
+  EXPECT_TRUE(service->served({}, {"scale", ""}).ok());
+}
+
+TEST_F(ServiceTest, CountsARequestWhoseReadingThrows) {
+  const auto access = Access::parse(R"({"tenants": [
+      {"name": "one", "token": "0123456789abcdef", "requests_at_once": 1}]})")
+                          .value();
+  const Client client = access->client_of("Bearer 0123456789abcdef", "infer").value();
+  for (int i = 0; i < 2; ++i) {
+    std::promise<std::optional<Failure>> answered;
+    service_->infer(
+        client, {"scale", ""},
+        [](const ModelForm&, const RegionsOfClient&) -> Result<InferRequest> {
+          throw std::bad_alloc();
+        },
+        [&](InferOutcome outcome) -> Send {
+          answered.set_value(std::move(outcome.failure));
+          return [] {};
+        });
+    const std::optional<Failure> failure = answered.get_future().get();
+    ASSERT_TRUE(failure);
+    EXPECT_THAT(failure->message, HasSubstr("reading the request"));
+    EXPECT_TRUE(service_->is_idle());
+  }
 }
 
 TEST(Service, RefusesARepositoryThatIsNotThere) {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -15,6 +16,7 @@ namespace tessera::serve {
 namespace {
 
 constexpr std::size_t kRegionsMax = 1024;  // of all tenants: each holds a file descriptor
+constexpr std::size_t kRegionsOfTenantMax = 64;
 constexpr std::size_t kNameBytesMax = 256;
 
 }  // namespace
@@ -83,6 +85,12 @@ Status SharedRegions::add(const std::string& tenant, const RegionStatus& region)
   if (regions_.size() >= kRegionsMax) {
     return invalid(
         fmt::format("{} regions are registered, no more are; unregister one", kRegionsMax));
+  }
+  const auto of_tenant =
+      std::ranges::count_if(regions_, [&](const auto& each) { return each.first.first == tenant; });
+  if (!tenant.empty() && static_cast<std::size_t>(of_tenant) >= kRegionsOfTenantMax) {
+    return invalid(fmt::format("tenant '{}' has {} regions, and may have no more; unregister one",
+                               tenant, of_tenant));
   }
   const int descriptor = shm_open(region.key.c_str(), O_RDWR | O_CLOEXEC, 0);
   if (descriptor < 0) {

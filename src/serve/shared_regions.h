@@ -48,8 +48,9 @@ struct RegionStatus {
 
 class SharedRegions {
  public:
-  // Regions of one tenant are not seen by others; `tenant` is empty where there are none. The error says which of
-  // name, key, offset and size is wrong, and what is there.
+  // Regions of one tenant are not seen by others, and are 64 at most; `tenant` is empty where there are none. The
+  // error says which of name, key, offset and size is wrong, and what is there. Whether the tenant may have the key
+  // is asked before (Client::may_share).
   Status add(const std::string& tenant, const RegionStatus& region);
   // Empty: all of the tenant's. Requests that use it keep it until they are answered.
   Status remove(const std::string& tenant, const std::string& name);

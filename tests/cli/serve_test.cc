@@ -126,6 +126,21 @@ TEST(ServeCommand, ListensForGrpcAndFiguresAndWritesATrace) {
   EXPECT_EQ(trace.at("traceEvents")[6].at("name"), "compute");
 }
 
+TEST(ServeCommand, SharesMemoryWithThisMachineAlone) {
+  const std::string target = "/v2/systemsharedmemory/region/r/register";
+  const std::string region = R"({"key": "/tessera_serve_test_nothing", "byte_size": 1})";
+  Serve here("");
+  ASSERT_TRUE(here.is_ready());
+  EXPECT_THAT(here.ask("/v2").body, HasSubstr("system_shared_memory"));
+  EXPECT_EQ(here.ask(target, "POST", region).status, 400);
+  Serve everywhere("--http-address 0.0.0.0 --without-tls");
+  ASSERT_TRUE(everywhere.is_ready());
+  EXPECT_THAT(everywhere.ask("/v2").body, ::testing::Not(HasSubstr("system_shared_memory")));
+  const http::Answer refused = everywhere.ask(target, "POST", region);
+  EXPECT_EQ(refused.status, 403);
+  EXPECT_THAT(refused.body, HasSubstr("give it --token-file"));
+}
+
 TEST(ServeCommand, SpeaksTlsAndAsksForTokens) {
   if (!has_program("openssl") || !has_program("curl")) GTEST_SKIP() << "no openssl or curl here";
   prepare();

@@ -128,9 +128,13 @@ class InferStream
 
   void OnReadDone(bool is_there) override {
     if (!is_there) {
-      const std::lock_guard lock(mutex_);
-      has_all_ = true;
-      finish_at_end();
+      bool ends = false;
+      {
+        const std::lock_guard lock(mutex_);
+        has_all_ = true;
+        ends = is_at_end();
+      }
+      if (ends) Finish(grpc::Status::OK);
       return;
     }
     {
@@ -162,40 +166,45 @@ class InferStream
   }
 
   void OnWriteDone(bool went_well) override {
-    const std::lock_guard lock(mutex_);
-    responses_.pop_front();
-    --open_;
-    if (!went_well) {
-      open_ -= static_cast<int>(responses_.size());
-      responses_.clear();
-      is_gone_ = true;
+    bool ends = false;
+    {
+      const std::lock_guard lock(mutex_);
+      responses_.pop_front();
+      --open_;
+      if (!went_well) {
+        open_ -= static_cast<int>(responses_.size());
+        responses_.clear();
+        is_gone_ = true;
+      }
+      if (!responses_.empty()) StartWrite(responses_.front().get());
+      if (is_full_) {
+        is_full_ = false;
+        StartRead(&request_);
+      }
+      ends = is_at_end();
     }
-    if (!responses_.empty()) StartWrite(responses_.front().get());
-    if (is_full_) {
-      is_full_ = false;
-      StartRead(&request_);
-    }
-    finish_at_end();
+    if (ends) Finish(grpc::Status::OK);
   }
 
   void OnDone() override { delete this; }
 
  private:
   void send(const std::shared_ptr<api::ModelStreamInferResponse>& response) {
-    const std::lock_guard lock(mutex_);
-    if (is_gone_) {
-      --open_;
-      return finish_at_end();
+    bool ends = false;
+    {
+      const std::lock_guard lock(mutex_);
+      if (is_gone_) {
+        --open_;
+        ends = is_at_end();
+      } else {
+        responses_.push_back(response);
+        if (responses_.size() == 1) StartWrite(response.get());
+      }
     }
-    responses_.push_back(response);
-    if (responses_.size() == 1) StartWrite(response.get());
+    if (ends) Finish(grpc::Status::OK);
   }
-  void finish_at_end() {
-    if (has_all_ && open_ == 0 && !is_finished_) {
-      is_finished_ = true;
-      Finish(grpc::Status::OK);
-    }
-  }
+  // True once, under the lock. Finish() comes behind it: with that the stream may be gone at once.
+  bool is_at_end() { return has_all_ && open_ == 0 && !std::exchange(is_finished_, true); }
 
   Service& service_;
   const Client client_;
@@ -249,7 +258,7 @@ class GrpcServer::Calls : public api::GRPCInferenceService::CallbackService {
     return with_client(context, "ServerMetadata", [&](const Client&) {
       response->set_name("tessera");
       response->set_version(version());
-      for (const std::string& each : serve::Service::extensions()) response->add_extensions(each);
+      for (const std::string& each : service_.extensions()) response->add_extensions(each);
       return grpc::Status::OK;
     });
   }
@@ -375,10 +384,9 @@ class GrpcServer::Calls : public api::GRPCInferenceService::CallbackService {
       CallbackServerContext* context, const api::SystemSharedMemoryRegisterRequest* request,
       api::SystemSharedMemoryRegisterResponse*) override {
     return with_client(context, "SystemSharedMemoryRegister", [&](const Client& client) {
-      const Status added = service_.regions().add(
-          client.name(),
-          {request->name(), request->key(), request->offset(), request->byte_size()});
-      return added.ok() ? grpc::Status::OK : status_of(Problem::kInput, added.error());
+      const auto refused = service_.add_region(
+          client, {request->name(), request->key(), request->offset(), request->byte_size()});
+      return refused ? status_of(*refused) : grpc::Status::OK;
     });
   }
 

@@ -197,6 +197,10 @@ TEST_F(GrpcTest, LoadsUnloadsListsAndCounts) {
   api::RepositoryModelLoadResponse loaded;
   load.set_model_name("scale");
   EXPECT_TRUE(ask(&Stub::RepositoryModelLoad, load, loaded).ok());
+  // Longer than a file's name may be.
+  load.set_model_name(std::string(300, 'a'));
+  EXPECT_EQ(ask(&Stub::RepositoryModelLoad, load, loaded).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
   load.set_model_name("none");
   EXPECT_EQ(ask(&Stub::RepositoryModelLoad, load, loaded).error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);
@@ -320,6 +324,95 @@ TEST_F(GrpcTest, TakesTensorsFromSharedMemoryAndPutsThemThere) {
   shm_unlink(key.c_str());
 }
 
+// A region says how long it is; the memory of one that was never written to is nowhere.
+TEST_F(GrpcTest, TakesNoMoreFromSharedMemoryThanARequestMayHave) {
+  folder_.write("open/1/model.onnx", scaled(2, true));
+  ServiceOptions options;
+  options.request_bytes = 1 << 10;
+  start(std::move(options));
+  const std::string key = "/tessera_grpc_sparse_test_" + std::to_string(getpid());
+  const int memory = shm_open(key.c_str(), O_CREAT | O_RDWR, 0600);
+  ASSERT_GE(memory, 0);
+  constexpr std::uint64_t kBytes = std::uint64_t{200} << 30;
+  ASSERT_EQ(ftruncate(memory, static_cast<off_t>(kBytes)), 0);
+  api::SystemSharedMemoryRegisterRequest of;
+  api::SystemSharedMemoryRegisterResponse registered;
+  of.set_name("sparse");
+  of.set_key(key);
+  of.set_byte_size(kBytes);
+  ASSERT_TRUE(ask(&Stub::SystemSharedMemoryRegister, of, registered).ok());
+  const auto asked = [&](std::uint64_t bytes) {
+    api::ModelInferRequest each = request("open");
+    each.mutable_inputs(0)->set_shape(0, static_cast<std::int64_t>(bytes / 16));
+    auto& parameters = *each.mutable_inputs(0)->mutable_parameters();
+    parameters["shared_memory_region"].set_string_param("sparse");
+    parameters["shared_memory_byte_size"].set_int64_param(static_cast<std::int64_t>(bytes));
+    api::ModelInferResponse response;
+    return infer(each, response);
+  };
+  const grpc::Status just_enough = asked(1024);
+  EXPECT_TRUE(just_enough.ok()) << just_enough.error_message();
+  ASSERT_EQ(asked(1040).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  const grpc::Status too_much = asked(kBytes);
+  EXPECT_EQ(too_much.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(too_much.error_message(),
+              HasSubstr("a request may have 1024 there (--request-bytes)"));
+  close(memory);
+  shm_unlink(key.c_str());
+}
+
+TEST_F(GrpcTest, HasNoSharedMemoryWhereItIsOff) {
+  ServiceOptions options;
+  options.has_shared_memory = false;
+  start(std::move(options));
+  api::ServerMetadataResponse server;
+  ASSERT_TRUE(ask(&Stub::ServerMetadata, {}, server).ok());
+  EXPECT_THAT(server.extensions(), ::testing::Not(::testing::Contains("system_shared_memory")));
+  api::SystemSharedMemoryRegisterRequest of;
+  api::SystemSharedMemoryRegisterResponse registered;
+  of.set_name("all");
+  of.set_key("/tessera_grpc_off_test");
+  of.set_byte_size(1);
+  const grpc::Status refused = ask(&Stub::SystemSharedMemoryRegister, of, registered);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(refused.error_message(), HasSubstr("shared memory is off"));
+}
+
+// By its key, not only by the name that the tenant gives it.
+TEST_F(GrpcTest, GivesATenantOnlySharedMemoryOfItsKeys) {
+  ServiceOptions options;
+  std::vector<std::string> audit;
+  options.access = Access::parse(R"({"tenants": [
+      {"name": "one", "token": "0123456789abcdef", "shared_memory": ["/tessera_one_"]},
+      {"name": "two", "token": "fedcba9876543210", "operator": true}]})",
+                                 [&](const std::string& line) { audit.push_back(line); })
+                       .value();
+  start(std::move(options));
+  const std::string key = "/tessera_one_" + std::to_string(getpid());
+  const int memory = shm_open(key.c_str(), O_CREAT | O_RDWR, 0600);
+  ASSERT_GE(memory, 0);
+  ASSERT_EQ(ftruncate(memory, 16), 0);
+  api::SystemSharedMemoryRegisterRequest of;
+  api::SystemSharedMemoryRegisterResponse registered;
+  of.set_name("r");
+  of.set_key(key);
+  of.set_byte_size(16);
+  token_ = "fedcba9876543210";
+  grpc::Status refused = ask(&Stub::SystemSharedMemoryRegister, of, registered);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(refused.error_message(), HasSubstr("in the token file allows none"));
+  ASSERT_EQ(audit.size(), 1u);
+  EXPECT_THAT(audit[0], HasSubstr("not its key"));
+  token_ = "0123456789abcdef";
+  EXPECT_TRUE(ask(&Stub::SystemSharedMemoryRegister, of, registered).ok());
+  of.set_key("/tessera_two");
+  refused = ask(&Stub::SystemSharedMemoryRegister, of, registered);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(refused.error_message(), HasSubstr("keys that begin with '/tessera_one_'"));
+  close(memory);
+  shm_unlink(key.c_str());
+}
+
 TEST_F(GrpcTest, AsksForATokenAndShowsATenantItsOwn) {
   ServiceOptions options;
   std::vector<std::string> audit;
@@ -342,6 +435,7 @@ TEST_F(GrpcTest, AsksForATokenAndShowsATenantItsOwn) {
   EXPECT_TRUE(infer(each, response).ok());
   api::RepositoryIndexResponse index;
   ASSERT_TRUE(ask(&Stub::RepositoryIndex, {}, index).ok());
+  ASSERT_EQ(index.models_size(), 2);  // its versions
   for (const auto& row : index.models()) EXPECT_EQ(row.name(), "scale");
   api::RepositoryModelUnloadRequest unload;
   api::RepositoryModelUnloadResponse unloaded;

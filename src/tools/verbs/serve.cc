@@ -193,6 +193,9 @@ Result<serve::ServiceOptions> service_options(const ServeArguments& arguments) {
   options.defaults.arch = arguments.arch;
   options.defaults.instances = arguments.instances;
   options.defaults.threads = arguments.threads;
+  options.request_bytes = static_cast<std::size_t>(arguments.request_bytes);
+  // Whoever reaches it could read and change memory of this machine.
+  options.has_shared_memory = is_loopback(arguments.address) || !arguments.token_file.empty();
   options.log = [&arguments](const std::string& line) {
     tell(arguments, {{"event", "model"}, {"text", line}}, line);
   };
@@ -215,10 +218,11 @@ Status serve_models(const ServeArguments& arguments) {
               serve::Service::open(std::move(options)));
   serve::HttpFront front(*service);
   TESSERA_TRY(Listeners listeners, listen(arguments, secrets, *service, front));
-  tell_start(arguments, listeners);
-  TESSERA_RETURN_IF_ERROR(check_standard_output());
+  // Before it is told: whoever reads that it serves may end it.
   std::signal(SIGINT, [](int) { serve_interrupted = true; });
   std::signal(SIGTERM, [](int) { serve_interrupted = true; });
+  tell_start(arguments, listeners);
+  TESSERA_RETURN_IF_ERROR(check_standard_output());
   wait_for_end(arguments);
   TESSERA_RETURN_IF_ERROR(end_service(arguments, *service, listeners));
   return trace == nullptr ? Status() : trace->status();
