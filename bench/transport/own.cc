@@ -35,7 +35,8 @@ void serve(Medium medium, const std::string& place, const std::function<void()>&
                                 (void)from.send(std::move(answer), 0ms);
                               },
                           .on_end = [](Connection&, const Error&) { std::_Exit(0); }};
-  auto listener = server->listen(address_of(medium, place), [&](const auto&) { return handlers; });
+  auto listener =
+      server->listen(address_of(medium, place), [&](const auto&) { return Handlers(handlers); });
   if (!listener.ok()) std::_Exit(1);
   listens();
   for (;;) ::pause();

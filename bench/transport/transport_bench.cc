@@ -39,9 +39,10 @@ std::string free_port() {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t bytes = sizeof address;
   auto* const general = reinterpret_cast<sockaddr*>(&address);
-  (void)::bind(socket, general, bytes);
-  (void)::getsockname(socket, general, &bytes);
+  const bool is_bound =
+      ::bind(socket, general, bytes) == 0 && ::getsockname(socket, general, &bytes) == 0;
   ::close(socket);
+  if (!is_bound) std::_Exit(1);
   return std::to_string(ntohs(address.sin_port));
 }
 
