@@ -37,4 +37,14 @@ std::vector<Candidate> ucx_candidates();
 
 inline constexpr std::size_t kMessageBytesMax = std::size_t{16} << 20;
 
+// The server's side of a candidate that has the same calls at both ends.
+[[noreturn]] inline void answer(Client& peer) {
+  std::vector<std::byte> message(kMessageBytesMax);
+  for (;;) {
+    const std::size_t bytes = peer.receive(message);
+    if (message[0] == std::byte{'e'}) peer.send(std::span(message).first(bytes));
+    if (message[0] == std::byte{'q'}) peer.send(std::span(message).first(1));
+  }
+}
+
 }  // namespace tessera::bench

@@ -48,12 +48,7 @@ class ZeromqClient : public Client {
 void serve(const std::string& place, const std::function<void()>& listens) {
   ZeromqClient peer(place, true);
   listens();
-  std::vector<std::byte> message(kMessageBytesMax);
-  for (;;) {
-    const std::size_t bytes = peer.receive(message);
-    if (message[0] == std::byte{'e'}) peer.send(std::span(message).first(bytes));
-    if (message[0] == std::byte{'q'}) peer.send(std::span(message).first(1));
-  }
+  answer(peer);
 }
 
 }  // namespace

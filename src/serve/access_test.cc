@@ -81,7 +81,7 @@ TEST(Access, SharesMemoryByTheBeginningOfItsKey) {
 }
 
 TEST(Access, SaysWhatIsWrongWithTheFile) {
-  EXPECT_THAT(refusal("{"), HasSubstr("an object with a list 'tenants'"));
+  EXPECT_THAT(refusal("["), HasSubstr("an object with a list 'tenants'"));
   EXPECT_THAT(refusal(R"({"tenants": []})"), HasSubstr("not empty"));
   EXPECT_THAT(refusal(R"({"tenants": [{"name": "a", "token": "short"}]})"),
               HasSubstr("tenant 1: 'token' is to have at least 16 bytes"));
