@@ -57,10 +57,15 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
       }
       break;
     }
-    default:
-      if (bytes.size() >= kMessageHeadBytes) {
-        (void)parse_head(bytes.first<kMessageHeadBytes>(), MessageLimits{});
+    default: {
+      const auto header = parse_header(bytes, 0, MessageLimits{});
+      if (!header.ok()) break;
+      const auto written = encode_header(*header);
+      if (written.size() != bytes.size() ||
+          std::memcmp(written.data(), bytes.data(), bytes.size()) != 0) {
+        __builtin_trap();
       }
+    }
   }
   return 0;
 }

@@ -48,7 +48,7 @@ ALLOWED_INCLUDES = {
     "schedule": {"base", "arch"},
     "device": WAIST | {"package", "graph", "network", "link", "card", "host", "concord", "metrics",
                        "memory"},
-    "cluster": {"base", "arch", "network", "package", "device", "store"},
+    "cluster": {"base", "arch", "network", "package", "device", "store", "transport"},
     "runtime": WAIST | {"package", "model", "graph", "network", "device", "cluster", "host", "pipeline",
                         "metrics", "dashboard", "schedule"},
     "c": set(),  # the public C++ interface is all it stands on

@@ -39,6 +39,37 @@ Result<std::int64_t> number(const std::string& key, const std::string& value, st
                fmt::format("{}={}; allowed {} to {}", key, value, first, last)};
 }
 
+Status set_medium(ClusterAddress& address, const std::string& value) {
+  const std::map<std::string, NodeMedium> media = {{"auto", NodeMedium::kAuto},
+                                                   {"tcp", NodeMedium::kTcp},
+                                                   {"shm", NodeMedium::kSharedMemory},
+                                                   {"ucx", NodeMedium::kUcx}};
+  const auto found = media.find(value);
+  if (found == media.end()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("medium={}; allowed are auto, tcp, shm and ucx", value)};
+  }
+  address.medium = found->second;
+  return {};
+}
+
+Status set_tls(ClusterAddress& address, const std::string& key, const std::string& value) {
+  if (!address.messenger.tls.has_value()) address.messenger.tls.emplace();
+  transport::TlsFiles& files = *address.messenger.tls;
+  const std::map<std::string, std::string*> paths = {{"tls_authority", &files.authority},
+                                                     {"tls_certificate", &files.certificate},
+                                                     {"tls_key", &files.key}};
+  const auto found = paths.find(key);
+  if (found == paths.end()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("there is no '{}'; allowed are tls_authority, tls_certificate and "
+                             "tls_key",
+                             key)};
+  }
+  *found->second = value;
+  return {};
+}
+
 Status set(ClusterAddress& address, const std::string& key, const std::string& value) {
   const std::map<std::string, std::string*> names = {{"name", &address.name},
                                                      {"node", &address.node},
@@ -50,6 +81,13 @@ Status set(ClusterAddress& address, const std::string& key, const std::string& v
   }
   if (key == "arch") {
     address.arch = value;
+    return {};
+  }
+  if (key == "medium") return set_medium(address, value);
+  if (key.starts_with("tls_")) return set_tls(address, key, value);
+  if (key == "without_tls") {
+    TESSERA_TRY(const std::int64_t is_said, number(key, value, 0, 1));
+    address.messenger.allow_plain_network = is_said == 1;
     return {};
   }
   if (key == "token_file") {
@@ -82,7 +120,8 @@ Status set(ClusterAddress& address, const std::string& key, const std::string& v
   }
   return Error{ErrorCode::kInvalidArgument,
                fmt::format("there is no '{}'; allowed are cores, arch, memory, weight, name, node, "
-                           "alloc, tenant, token_file, in_flight, patience",
+                           "alloc, tenant, token_file, in_flight, patience, medium, tls_authority, "
+                           "tls_certificate, tls_key, without_tls",
                            key)};
 }
 
@@ -127,6 +166,11 @@ Result<ClusterAddress> parse_cluster_address(const std::string& text) {
     const Status done = set(address, pair.substr(0, equals), pair.substr(equals + 1));
     if (!done.ok())
       return Error{done.error().code, fmt::format("'{}': {}", text, done.error().message)};
+  }
+  const auto& tls = address.messenger.tls;
+  if (tls.has_value() && (tls->authority.empty() || tls->certificate.empty() || tls->key.empty())) {
+    return invalid(text,
+                   "tls_authority, tls_certificate and tls_key belong together; give all of them");
   }
   return address;
 }

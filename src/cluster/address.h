@@ -13,6 +13,9 @@
 //   token_file=F    the tenant's token, in a file           the cluster asks for none
 //   in_flight=2     runs on their way at once, of a Runtime 2
 //   patience=20     seconds that it is waited for a master or another node
+//   medium=tcp      how tensors go to the node: tcp, shm, ucx; auto: shm on its machine, else tcp    auto
+//   tls_authority=F, tls_certificate=F, tls_key=F    PEM files of this machine; all of them for TLS, or none
+//   without_tls=1   beyond this machine without TLS, if that is meant
 #pragma once
 
 #include <chrono>
@@ -21,8 +24,11 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cluster/messenger.h"
 
 namespace tessera::cluster {
+
+enum class NodeMedium : std::uint8_t { kAuto, kTcp, kSharedMemory, kUcx };
 
 struct ClusterAddress {
   std::vector<std::string> masters;  // HOST:PORT
@@ -32,6 +38,8 @@ struct ClusterAddress {
   std::string token;
   int in_flight = 2;
   std::chrono::milliseconds patience{20000};
+  NodeMedium medium = NodeMedium::kAuto;
+  MessengerOptions messenger = {};
 };
 
 bool is_cluster_address(const std::string& text);

@@ -1,5 +1,5 @@
 // How the processes of a cluster reach each other, seen from above: calls that are answered, and who answers
-// them. What carries them is behind these interfaces (tcp.h; a simulation has its own).
+// them. What carries them is behind these interfaces (messenger.h; a simulation has its own).
 #pragma once
 
 #include <chrono>
@@ -27,6 +27,7 @@ class Channel {
   virtual ~Channel() = default;
   // Sends, and waits for the answer. The peer's own error comes back as it is. kUnavailable: there was no
   // answer by `deadline`, or the connection has ended; the peer may have done it all the same.
+  // The body's bytes are read until it returns. kDoesNotFit: a message beyond the limits.
   virtual Result<Message> call(const std::string& text, Parts body, TimePoint deadline) = 0;
   virtual bool is_open() const = 0;
   // Calls that wait fail, and all later ones.
@@ -37,7 +38,8 @@ class Channel {
 class Dialer {
  public:
   virtual ~Dialer() = default;
-  // "HOST:PORT". kUnavailable: nobody answers there by `deadline`.
+  // "HOST:PORT" by TCP; "shm:PATH", "ucx:HOST:PORT" by these. kUnavailable: nobody answers there by `deadline`.
+  // kInvalidArgument: it is no address, or the two sides do not trust each other (TLS); trying again is no use.
   virtual Result<std::unique_ptr<Channel>> open(const std::string& endpoint,
                                                 TimePoint deadline) = 0;
 };
@@ -47,7 +49,8 @@ struct Request {
   std::uint64_t connection =
       0;  // from which it came; those of a connection come one after the other
   std::string text;
-  std::vector<std::byte> body;
+  Body body;
+  std::shared_ptr<void> admission;  // what arrived() gave
 };
 struct Reply {
   std::string text = "{}";
@@ -59,9 +62,12 @@ class Responder {
  public:
   virtual ~Responder() = default;
   virtual Result<Reply> handle(Request request) = 0;
+  // A request is there and waits for its turn; what this gives is in Request::admission, and goes when the answer
+  // has been made. Not to wait in.
+  virtual std::shared_ptr<void> arrived(std::uint64_t /*connection*/) { return nullptr; }
   // Its last request has been answered, and no more will come.
   virtual void disconnected(std::uint64_t /*connection*/) {}
-  // What may still come from it; asked before each message.
+  // What may still come from it; asked before each message. Not to wait in.
   virtual MessageLimits limits(std::uint64_t /*connection*/) { return {}; }
 };
 

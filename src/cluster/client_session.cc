@@ -61,6 +61,7 @@ ClientSession::ClientSession(AllocRecord alloc, std::shared_ptr<device::VirtualP
     : alloc_(std::move(alloc)),
       agent_(agent),
       packages_(packages),
+      requests_(agent.requests_of(alloc_)),
       processor_(std::move(processor)) {
   agent_.count_user(alloc_, 1);
 }
@@ -83,9 +84,10 @@ Result<Reply> ClientSession::handle(const Request& request, const json& text) {
   Fields fields(text, "request of a client");
   const std::string call = fields.text("call");
   TESSERA_RETURN_IF_ERROR(fields.status());
-  if (call == "infer") return infer(text, request.body);
+  if (call == "infer") return infer(text, request);
   if (call == "put") {
-    TESSERA_RETURN_IF_ERROR(packages_.put(fields.text("digest", ""), request.body));
+    if (request.body.pieces.size() != 1) return invalid("a package is one piece behind the text");
+    TESSERA_RETURN_IF_ERROR(packages_.put(fields.text("digest", ""), request.body.pieces[0]));
     return Reply{};
   }
   if (call == "load") return load(text);
@@ -138,7 +140,7 @@ Result<Reply> ClientSession::unload(const json& request) {
 
 // ---- a run ----
 
-Status ClientSession::place_inputs(const json& request, std::span<const std::byte> body, Run& run) {
+Status ClientSession::place_inputs(const json& request, const Body& body, Run& run) {
   Fields fields(request, "request of a client");
   const auto from = fields.integers("inputs", 0, kNumberMax);  // 0: in the body
   TESSERA_RETURN_IF_ERROR(fields.status());
@@ -146,16 +148,17 @@ Status ClientSession::place_inputs(const json& request, std::span<const std::byt
   if (from.size() != tensors.size()) {
     return invalid(fmt::format("{} inputs, the network has {}", from.size(), tensors.size()));
   }
+  std::size_t next = 0;  // piece of the body
   for (std::size_t i = 0; i < from.size(); ++i) {
     const auto bytes = static_cast<std::size_t>(tensors[i].bytes.value);
     if (from[i] == 0) {
-      if (body.size() < bytes) {
+      const std::size_t came = next < body.pieces.size() ? body.pieces[next].size() : 0;
+      if (came != bytes) {
         return invalid(
-            fmt::format("input '{}' has {} bytes, {} came", tensors[i].name, bytes, body.size()));
+            fmt::format("input '{}' has {} bytes, {} came", tensors[i].name, bytes, came));
       }
-      // Read only, though the interface has one type for inputs and outputs.
-      run.inputs.emplace_back(const_cast<std::byte*>(body.data()), bytes);
-      body = body.subspan(bytes);
+      run.inputs.push_back(next < body.pieces.size() ? body.pieces[next] : std::span<std::byte>());
+      ++next;
       continue;
     }
     const auto block = blocks_.find(from[i]);
@@ -165,8 +168,8 @@ Status ClientSession::place_inputs(const json& request, std::span<const std::byt
     }
     run.inputs.emplace_back(block->second);
   }
-  if (body.empty()) return {};
-  return invalid(fmt::format("{} bytes came behind the last input", body.size()));
+  if (next >= body.pieces.size()) return {};
+  return invalid(fmt::format("{} tensors came behind the last input", body.pieces.size() - next));
 }
 
 Status ClientSession::place_outputs(const json& request, Run& run) {
@@ -196,15 +199,34 @@ Status ClientSession::place_outputs(const json& request, Run& run) {
                            alloc_.memory_bytes)};
 }
 
-Result<Reply> ClientSession::infer(const json& request, std::span<const std::byte> body) {
+std::shared_ptr<void> ClientSession::arrived() const {
+  return requests_ == nullptr ? nullptr : requests_->arrived();
+}
+
+Status ClientSession::check_quota(const Request& message) const {
+  if (requests_ == nullptr) return {};
+  const Status admitted = requests_->admit(message.admission);
+  if (admitted.ok()) return {};
+  const Error refused{ErrorCode::kInvalidArgument,
+                      fmt::format("tenant '{}', allocation '{}': {}", alloc_.tenant, alloc_.id,
+                                  admitted.error().message)};
+  agent_.note_refusal(alloc_, refused.message);
+  return refused;
+}
+
+Result<Reply> ClientSession::infer(const json& request, const Request& message) {
   Fields fields(request, "request of a client");
   const std::int64_t number = fields.integer("loaded", 1, kNumberMax);
   TESSERA_RETURN_IF_ERROR(fields.status());
   const auto found = networks_.find(number);
   if (found == networks_.end()) return invalid(fmt::format("network {} is not loaded", number));
+  // Part of the answer, since to ask another time is the client's affair.
+  if (const Status refused = check_quota(message); !refused.ok()) {
+    return reply_of({{"failed", error_text(refused.error())}});
+  }
   Run run{.network = found->second.get()};
   run.computes = run.network->backend->properties().values;
-  TESSERA_RETURN_IF_ERROR(place_inputs(request, body, run));
+  TESSERA_RETURN_IF_ERROR(place_inputs(request, message.body, run));
   TESSERA_RETURN_IF_ERROR(place_outputs(request, run));
   TESSERA_RETURN_IF_ERROR(agent_.may_begin(alloc_));
   NoTurn turn;
@@ -217,9 +239,7 @@ Result<Reply> ClientSession::infer(const json& request, std::span<const std::byt
 Result<Reply> ClientSession::answer(const device::RunOutcome& outcome, Run& run) {
   if (!outcome.status.ok()) return reply_of({{"failed", error_text(outcome.status.error())}});
   Reply reply;
-  json sizes = json::array();
   for (std::size_t i = 0; i < run.made.size(); ++i) {
-    sizes.push_back(run.blocks[i] == 0 ? std::ssize(run.made[i]) : 0);
     if (run.blocks[i] == 0) {
       reply.body.push_back(std::move(run.made[i]));
       continue;
@@ -228,12 +248,8 @@ Result<Reply> ClientSession::answer(const device::RunOutcome& outcome, Run& run)
     block_bytes_ += std::ssize(run.made[i]) - std::ssize(block);
     block = std::move(run.made[i]);
   }
-  json text = {{"outputs", sizes}, {"flags", outcome.status_flags}};
-  if (outcome.details != nullptr) {
-    reply.body.push_back(encode_details(*outcome.details));
-    text["details"] = reply.body.back().size();
-  }
-  reply.text = dump(text);
+  if (outcome.details != nullptr) reply.body.push_back(encode_details(*outcome.details));
+  reply.text = dump({{"flags", outcome.status_flags}, {"details", outcome.details != nullptr}});
   return reply;
 }
 

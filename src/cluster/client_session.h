@@ -27,6 +27,8 @@ class ClientSession {
 
   const AllocRecord& alloc() const { return alloc_; }
   Result<Reply> handle(const Request& request, const nlohmann::json& text);
+  // A request has come, and waits. From any thread.
+  std::shared_ptr<void> arrived() const;
   // Waits for the run that is under way; then nothing is loaded any more, and every request is refused.
   void close();
 
@@ -34,19 +36,21 @@ class ClientSession {
   struct Network;
   Result<Reply> load(const nlohmann::json& request);
   Result<Reply> unload(const nlohmann::json& request);
-  Result<Reply> infer(const nlohmann::json& request, std::span<const std::byte> body);
+  Result<Reply> infer(const nlohmann::json& request, const Request& message);
+  Status check_quota(const Request& message) const;
   Result<Reply> fetch(const nlohmann::json& request);
   Reply status() const;
 
   struct Run;
-  Status place_inputs(const nlohmann::json& request, std::span<const std::byte> body, Run& run);
+  Status place_inputs(const nlohmann::json& request, const Body& body, Run& run);
   Status place_outputs(const nlohmann::json& request, Run& run);
   Result<Reply> answer(const device::RunOutcome& outcome, Run& run);
 
   const AllocRecord alloc_;
   NodeAgent& agent_;
   PackageCache& packages_;
-  std::mutex mutex_;                                     // of what follows
+  const std::shared_ptr<RequestCounter> requests_;  // of the allocation; null: it was gone already
+  std::mutex mutex_;                                // of what follows
   std::shared_ptr<device::VirtualProcessor> processor_;  // shared with the service; null: closed
   std::map<std::int64_t, std::unique_ptr<Network>> networks_;
   std::int64_t next_network_ = 1;

@@ -36,7 +36,11 @@ std::vector<int> groups_of(const std::vector<int>& cores, int cores_per_group) {
 }  // namespace
 
 Master::Master(store::Store& store, Caller& caller, Clock clock, MasterOptions options)
-    : store_(store), caller_(caller), clock_(std::move(clock)), options_(std::move(options)) {}
+    : store_(store),
+      caller_(caller),
+      clock_(std::move(clock)),
+      options_(std::move(options)),
+      lease_(store, clock_, {.ttl = options_.ttl, .timeout = options_.store_timeout}) {}
 
 bool Master::is_leading() const {
   const Lock lock(mutex_);
@@ -67,7 +71,7 @@ void Master::audit(const std::string& what, const Tenant& tenant, const json& fi
 // ---- what several requests need ----
 
 Status Master::check_leading() const {
-  if (leads_ && clock_() < held_until_) return {};
+  if (leads_ && clock_() < lease_.held_until()) return {};
   if (!leads_ && !leader_endpoint_.empty() && leader_endpoint_ != options_.endpoint) {
     return unavailable(fmt::format("the master is at {}", leader_endpoint_));
   }
@@ -75,6 +79,29 @@ Status Master::check_leading() const {
       "no master leads at present: the store ({}) has not answered lately, or the one before has "
       "just ended; nothing is allocated until then",
       store_.describe()));
+}
+
+// By the cores of those that are placed, so that the shares add up to the quota.
+RequestQuota Master::share_of(const AllocRecord& record) const {
+  const RequestQuota quota = options_.tenants.requests_of(record.tenant);
+  if (quota == RequestQuota{}) return quota;
+  std::int64_t before = 0, own = record.cores_wanted, all = 0;
+  bool is_counted = false;
+  for (const auto& [key, alloc] : allocs_) {
+    if (key.first != record.tenant || alloc.record.node.empty()) continue;
+    is_counted = is_counted || key.second == record.id;
+    if (key.second < record.id) before += alloc.record.cores_wanted;
+    all += alloc.record.cores_wanted;
+  }
+  if (!is_counted) all += own;
+  RequestQuota share;
+  if (quota.per_second.has_value()) {
+    share.per_second = *quota.per_second * static_cast<double>(own) / static_cast<double>(all);
+  }
+  if (quota.at_once.has_value()) {
+    share.at_once = *quota.at_once * (before + own) / all - *quota.at_once * before / all;
+  }
+  return share;
 }
 
 Status Master::check_quota(const Tenant& tenant, int more_cores, std::int64_t more_memory) const {
@@ -197,6 +224,7 @@ Status Master::commit(store::Transaction transaction, const std::vector<PoolReco
   }
   if (alloc.has_value()) {
     Alloc& known = allocs_[{alloc->tenant, alloc->id}];
+    if (known.record.node != alloc->node || known.record.epoch != alloc->epoch) known.quota = {};
     known.record = *alloc;
     known.modified = done->revision;
   }
@@ -227,7 +255,8 @@ json Master::to_node(const char* call, const AllocRecord& record) const {
   return {{"call", call},
           {"secret", cluster_.secret},
           {"epoch", candidate_.has_value() ? candidate_->epoch() : 1},
-          {"alloc", to_json(record)}};
+          {"alloc", to_json(record)},
+          {"requests", to_json(share_of(record))}};
 }
 
 Result<json> Master::call_node(const std::string& node, const json& request) {
@@ -260,6 +289,9 @@ json Master::alloc_json(const AllocRecord& record) const {
           {"tenant", record.tenant},
           {"node", record.node},
           {"endpoint", is_here ? node->second.record.endpoint : ""},
+          {"machine", is_here ? node->second.record.machine : ""},
+          {"shared_memory", is_here ? node->second.record.shared_memory : ""},
+          {"ucx", is_here ? node->second.record.ucx : ""},
           {"card", record.card},
           {"cores", record.cores},
           {"cores_wanted", record.cores_wanted},

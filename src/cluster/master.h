@@ -27,6 +27,7 @@
 #include "cluster/records.h"
 #include "cluster/tenants.h"
 #include "store/election.h"
+#include "store/lease_keeper.h"
 #include "store/store.h"
 
 namespace tessera::cluster {
@@ -77,9 +78,10 @@ class Master {
   struct Alloc {
     AllocRecord record;
     store::Revision modified = 0;
-    bool changes = false;  // somebody works on it
-    bool ends = false;     // nobody waits for it any more: it is to be freed
-    Time next_try{};       // of one that waits
+    bool changes = false;                    // somebody works on it
+    bool ends = false;                       // nobody waits for it any more: it is to be freed
+    Time next_try{};                         // of one that waits
+    std::optional<RequestQuota> quota = {};  // that its node has last been told
   };
   struct Event {
     std::int64_t number = 0;
@@ -110,6 +112,7 @@ class Master {
   void place_waiting();
   void place_again(const AllocKey& key);
   void free_ending();
+  void share_quotas();
   void step_down(const std::string& why);
 
   // ---- requests (master.cc)
@@ -131,6 +134,7 @@ class Master {
 
   // ---- shared; with the lock held, but for call_node and is_taken_back
   Status check_leading() const;
+  RequestQuota share_of(const AllocRecord& record) const;
   Status check_quota(const Tenant& tenant, int more_cores, std::int64_t more_memory) const;
   Result<AllocKey> find_alloc(const nlohmann::json& request, const Tenant& tenant) const;
   std::vector<CardState> cards() const;
@@ -152,10 +156,9 @@ class Master {
   const Clock clock_;
   const MasterOptions options_;
 
+  store::LeaseKeeper lease_;
   mutable std::mutex mutex_;  // of what follows
-  store::LeaseId lease_ = 0;
-  std::chrono::milliseconds granted_{0};
-  Time held_until_{}, next_renewal_{}, next_look_{};
+  Time next_look_{};
   std::optional<store::Candidate> candidate_;
   bool leads_ = false;
   ClusterRecord cluster_;

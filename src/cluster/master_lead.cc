@@ -33,17 +33,16 @@ void Master::tick() {
   check_nodes();
   place_waiting();
   free_ending();
+  share_quotas();
 }
 
 void Master::leave() {
-  store::LeaseId lease = 0;
   {
     const Lock lock(mutex_);
-    lease = std::exchange(lease_, 0);
     leads_ = false;
     candidate_.reset();
   }
-  if (lease != 0) (void)store_.revoke_lease(lease, options_.store_timeout);
+  lease_.revoke();
 }
 
 // With the lock held. What it knows is read again before it leads once more.
@@ -53,32 +52,17 @@ void Master::step_down(const std::string& why) {
 }
 
 void Master::keep_lease() {
-  store::LeaseId lease = 0;
   {
     const Lock lock(mutex_);
-    if (lease_ != 0 && clock_() >= held_until_) {
+    if (lease_.lease() != 0 && clock_() >= lease_.held_until()) {
       step_down("its lease may have ended");
-      lease_ = 0;
+      lease_.forget();
       candidate_.reset();
     }
-    if (lease_ == 0 || clock_() < next_renewal_) return;
-    lease = lease_;
   }
-  const auto sent = clock_();
-  const auto renewed = store_.renew_lease(lease, options_.store_timeout);
+  if (lease_.renew_if_due() != store::LeaseKeeper::Renewal::kEnded) return;
   const Lock lock(mutex_);
-  if (lease_ != lease) return;
-  if (!renewed.ok()) {
-    next_renewal_ = clock_() + options_.ttl / 12;
-    return;
-  }
-  if (renewed->is_alive) {
-    held_until_ = sent + renewed->ttl;
-    next_renewal_ = sent + renewed->ttl / 3;
-    return;
-  }
   step_down("its lease has ended");
-  lease_ = 0;
   candidate_.reset();
 }
 
@@ -87,19 +71,16 @@ void Master::stand() {
     const Lock lock(mutex_);
     if (candidate_.has_value()) return;
   }
-  const auto sent = clock_();
-  const auto lease = store_.grant_lease(options_.ttl, options_.store_timeout);
-  if (!lease.ok()) return;
-  auto candidate = store::Candidate::stand(store_, kMasterKey, options_.endpoint, lease->id,
+  const auto granted = lease_.grant();
+  if (!granted.ok()) return;
+  auto candidate = store::Candidate::stand(store_, kMasterKey, options_.endpoint, granted->lease.id,
                                            options_.store_timeout);
   if (!candidate.ok()) {
-    (void)store_.revoke_lease(lease->id, options_.store_timeout);
+    lease_.give_back(*granted);
     return;
   }
   const Lock lock(mutex_);
-  lease_ = lease->id;
-  held_until_ = sent + lease->ttl;
-  next_renewal_ = sent + lease->ttl / 3;
+  lease_.hold(*granted);
   candidate_.emplace(std::move(*candidate));
 }
 
@@ -117,7 +98,7 @@ void Master::take_over() {
     const auto current = store_.read(candidate->key(), options_.store_timeout);
     const Lock lock(mutex_);
     if (current.ok() && !current->entry.has_value()) {  // the store has lost it
-      lease_ = 0;
+      lease_.forget();
       candidate_.reset();
     }
     leader_endpoint_.clear();
@@ -508,6 +489,35 @@ void Master::place_again(const AllocKey& key) {
   record.incarnation.clear();
   record.cores.clear();
   (void)commit({}, {pool}, record);
+}
+
+// A tenant's requests are divided among its allocations; when one comes or goes the others' shares change.
+void Master::share_quotas() {
+  struct Change {
+    AllocKey key;
+    std::string node;
+    RequestQuota share;
+    json request;
+  };
+  std::vector<Change> changes;
+  {
+    const Lock lock(mutex_);
+    if (!leads_ || options_.tenants.is_open()) return;
+    for (auto& [key, alloc] : allocs_) {
+      const auto node = nodes_.find(alloc.record.node);
+      if (alloc.changes || node == nodes_.end() || !node->second.is_here) continue;
+      const RequestQuota share = share_of(alloc.record);
+      if (alloc.quota == share || clock_() < alloc.next_try) continue;
+      alloc.next_try = clock_() + kBetweenTries;
+      changes.push_back({key, alloc.record.node, share, to_node("limit", alloc.record)});
+    }
+  }
+  for (const Change& change : changes) {
+    const bool is_told = call_node(change.node, change.request).ok();
+    const Lock lock(mutex_);
+    const auto found = allocs_.find(change.key);
+    if (is_told && found != allocs_.end()) found->second.quota = change.share;
+  }
 }
 
 void Master::free_ending() {

@@ -9,8 +9,6 @@
 namespace tessera::cluster {
 namespace {
 
-constexpr std::array<char, 4> kMagic = {'T', 'S', 'M', '1'};
-
 template <typename Number>
 void put(std::span<std::byte> bytes, std::size_t at, Number number) {
   static_assert(std::endian::native == std::endian::little);
@@ -32,38 +30,36 @@ constexpr ErrorCode kCodes[] = {ErrorCode::kInvalidArgument, ErrorCode::kInvalid
 
 }  // namespace
 
-std::array<std::byte, kMessageHeadBytes> encode_head(const MessageHead& head) {
-  std::array<std::byte, kMessageHeadBytes> bytes{};
-  std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
-  put(bytes, 4, static_cast<std::uint16_t>(head.kind));
-  put(bytes, 8, head.id);
-  put(bytes, 16, head.text_bytes);
-  put(bytes, 24, head.body_bytes);
+std::vector<std::byte> encode_header(const MessageHeader& header) {
+  std::vector<std::byte> bytes(kMessageHeadBytes + header.text.size());
+  put(bytes, 0, static_cast<std::uint16_t>(header.kind));
+  put(bytes, 8, header.id);
+  if (header.text.empty()) return bytes;
+  std::memcpy(bytes.data() + kMessageHeadBytes, header.text.data(), header.text.size());
   return bytes;
 }
 
-Result<MessageHead> parse_head(std::span<const std::byte, kMessageHeadBytes> bytes,
-                               const MessageLimits& limits) {
-  if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) {
-    return wrong("it does not begin with 'TSM1', so the peer is no part of a cluster");
+Result<MessageHeader> parse_header(std::span<const std::byte> bytes, std::uint64_t body_bytes,
+                                   const MessageLimits& limits) {
+  if (bytes.size() < kMessageHeadBytes) {
+    return wrong(fmt::format("a header of {} bytes, at least {} are needed", bytes.size(),
+                             kMessageHeadBytes));
   }
-  const auto kind = get<std::uint16_t>(bytes, 4);
+  const auto kind = get<std::uint16_t>(bytes, 0);
   if (kind < 1 || kind > 3) return wrong(fmt::format("kind {}, allowed 1 to 3", kind));
-  if (get<std::uint16_t>(bytes, 6) != 0 || get<std::uint32_t>(bytes, 20) != 0) {
+  if (get<std::uint16_t>(bytes, 2) != 0 || get<std::uint32_t>(bytes, 4) != 0) {
     return wrong("a field that must be 0 is not");
   }
-  MessageHead head{.kind = static_cast<MessageKind>(kind),
-                   .id = get<std::uint64_t>(bytes, 8),
-                   .text_bytes = get<std::uint32_t>(bytes, 16),
-                   .body_bytes = get<std::uint64_t>(bytes, 24)};
-  if (head.text_bytes > limits.text_bytes) {
-    return wrong(
-        fmt::format("{} bytes of text, allowed up to {}", head.text_bytes, limits.text_bytes));
+  const auto text = bytes.subspan(kMessageHeadBytes);
+  if (text.size() > limits.text_bytes) {
+    return wrong(fmt::format("{} bytes of text, allowed up to {}", text.size(), limits.text_bytes));
   }
-  if (head.body_bytes > limits.body_bytes) {
-    return wrong(fmt::format("{} bytes, allowed up to {}", head.body_bytes, limits.body_bytes));
+  if (body_bytes > limits.body_bytes) {
+    return wrong(fmt::format("{} bytes, allowed up to {}", body_bytes, limits.body_bytes));
   }
-  return head;
+  return MessageHeader{.kind = static_cast<MessageKind>(kind),
+                       .id = get<std::uint64_t>(bytes, 8),
+                       .text = {reinterpret_cast<const char*>(text.data()), text.size()}};
 }
 
 std::string error_text(const Error& error) {

@@ -1,16 +1,19 @@
-// What goes between the processes of a cluster: a text (JSON) that says what it is, and bytes behind it.
+// What goes between the processes of a cluster: a text (JSON) that says what it is, and pieces of bytes behind it,
+// mostly tensors. As messages of src/transport/: the text in the header, each piece a buffer.
 //
-//   "TSM1" | kind u16 | 0 u16 | id u64 | text bytes u32 | 0 u32 | body bytes u64 |  text  |  body
+//   header   kind u16 | 0 u16 | 0 u32 | id u64 | text
+//   buffers  the pieces
 //
 // All numbers are little-endian. A reply has the id of its request; who sends requests chooses ids, and each
 // only once on a connection.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -19,28 +22,35 @@ namespace tessera::cluster {
 
 enum class MessageKind : std::uint16_t { kRequest = 1, kReply = 2, kError = 3 };
 
-struct MessageHead {
+inline constexpr std::size_t kMessageHeadBytes = 16;
+
+struct MessageHeader {
   MessageKind kind = MessageKind::kRequest;
   std::uint64_t id = 0;
-  std::uint32_t text_bytes = 0;
-  std::uint64_t body_bytes = 0;
+  std::string_view text = {};
 };
-inline constexpr std::size_t kMessageHeadBytes = 32;
 
 // What a peer may send.
 struct MessageLimits {
-  std::uint32_t text_bytes = 1 << 20;
-  std::uint64_t body_bytes = std::uint64_t{1} << 33;
+  std::size_t text_bytes = 1 << 20;
+  std::uint64_t body_bytes = std::uint64_t{1} << 33;  // of all pieces
 };
 
-std::array<std::byte, kMessageHeadBytes> encode_head(const MessageHead& head);
-// kInvalidModel: it is no head of a message, or says more bytes than the limits allow.
-Result<MessageHead> parse_head(std::span<const std::byte, kMessageHeadBytes> bytes,
-                               const MessageLimits& limits);
+std::vector<std::byte> encode_header(const MessageHeader& header);
+// The text lies in `bytes`. kInvalidModel: it is no header of a message, or there are more bytes than the limits
+// allow.
+Result<MessageHeader> parse_header(std::span<const std::byte> bytes, std::uint64_t body_bytes,
+                                   const MessageLimits& limits);
+
+// The pieces that came with a message. They may be written: nobody else reads them.
+struct Body {
+  std::vector<std::span<std::byte>> pieces = {};  // in the order in which they were sent
+  std::shared_ptr<void> memory = {};              // where they lie; shared with nobody
+};
 
 struct Message {
   std::string text;
-  std::vector<std::byte> body;
+  Body body;
 };
 
 // An error as the text of a message, and back: the same code and the same text. What is no error's text is an

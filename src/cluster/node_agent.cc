@@ -30,7 +30,8 @@ NodeAgent::NodeAgent(store::Store& store, NodeWork& work, Caller& caller, Clock 
       work_(work),
       caller_(caller),
       clock_(std::move(clock)),
-      options_(std::move(options)) {}
+      options_(std::move(options)),
+      lease_(store, clock_, {.ttl = options_.ttl, .timeout = options_.store_timeout}) {}
 
 void NodeAgent::log(const char* event, json fields) const {
   if (!options_.log) return;
@@ -40,13 +41,14 @@ void NodeAgent::log(const char* event, json fields) const {
   options_.log(fields);
 }
 
-steady_clock::time_point NodeAgent::begins_until() const { return held_until_ - granted_ / 4; }
-steady_clock::time_point NodeAgent::fenced_at() const { return held_until_ - granted_ / 10; }
-
-bool NodeAgent::is_registered() const {
-  const Lock lock(mutex_);
-  return lease_ != 0;
+steady_clock::time_point NodeAgent::begins_until() const {
+  return lease_.held_until() - lease_.ttl() / 4;
 }
+steady_clock::time_point NodeAgent::fenced_at() const {
+  return lease_.held_until() - lease_.ttl() / 10;
+}
+
+bool NodeAgent::is_registered() const { return lease_.lease() != 0; }
 
 std::vector<AllocRecord> NodeAgent::allocations() const {
   const Lock lock(mutex_);
@@ -58,44 +60,23 @@ std::vector<AllocRecord> NodeAgent::allocations() const {
 // ---- the lease ----
 
 void NodeAgent::tick() {
-  bool renewal_is_due = false, registered = false;
   {
     const Lock lock(mutex_);
-    registered = lease_ != 0;
-    const auto now = clock_();
-    if (registered && now >= fenced_at() && options_.on_control_loss == OnControlLoss::kFence) {
+    if (is_registered() && clock_() >= fenced_at() &&
+        options_.on_control_loss == OnControlLoss::kFence) {
       fence("the store has been silent for too long");
-      registered = false;
     }
-    renewal_is_due = registered && now >= next_renewal_;
   }
-  if (renewal_is_due) renew();
-  if (!registered) register_now();
+  renew();
+  if (!is_registered()) register_now();
   report_unused();
 }
 
+// Where it has ended, what is held is looked at when the node registers.
 void NodeAgent::renew() {
-  store::LeaseId lease = 0;
-  {
-    const Lock lock(mutex_);
-    lease = lease_;
-  }
-  const auto sent = clock_();
-  const auto renewed = store_.renew_lease(lease, options_.store_timeout);
+  if (lease_.renew_if_due() != store::LeaseKeeper::Renewal::kRenewed) return;
   const Lock lock(mutex_);
-  if (lease_ != lease) return;
-  if (!renewed.ok()) {
-    next_renewal_ = clock_() + options_.ttl / 12;
-    return;
-  }
-  if (renewed->is_alive) {
-    granted_ = renewed->ttl;
-    held_until_ = sent + renewed->ttl;
-    next_renewal_ = sent + renewed->ttl / 3;
-    log("held", {{"until_ns", nanoseconds(fenced_at())}});
-    return;
-  }
-  lease_ = 0;  // what is held is looked at when it registers
+  log("held", {{"until_ns", nanoseconds(fenced_at())}});
 }
 
 // Its entry under a new lease. What it holds stays if the store has lost what it knew, and so nobody can have
@@ -105,21 +86,23 @@ void NodeAgent::register_now() {
   if (!at.ok() || !at->entry.has_value()) return;
   const auto cluster = parse_cluster(at->entry->value);
   if (!cluster.ok()) return;
-  const auto sent = clock_();
-  const auto lease = store_.grant_lease(options_.ttl, options_.store_timeout);
-  if (!lease.ok()) return;
+  const auto granted = lease_.grant();
+  if (!granted.ok()) return;
   NodeRecord record{.id = options_.id,
                     .incarnation = random_name(),
                     .endpoint = options_.endpoint,
+                    .machine = options_.machine,
+                    .shared_memory = options_.shared_memory,
+                    .ucx = options_.ucx,
                     .on_control_loss = options_.on_control_loss,
                     .cards = options_.cards};
   const std::string key = node_key(options_.id);
   const auto done = store_.commit(
-      {.comparisons = {store::absent(key)}, .puts = {{key, encode(record), lease->id}}},
+      {.comparisons = {store::absent(key)}, .puts = {{key, encode(record), granted->lease.id}}},
       options_.store_timeout);
   if (!done.ok() || !done->succeeded()) {
     // The one before it is still there, until its lease ends.
-    (void)store_.revoke_lease(lease->id, options_.store_timeout);
+    lease_.give_back(*granted);
     return;
   }
   const Lock lock(mutex_);
@@ -128,10 +111,7 @@ void NodeAgent::register_now() {
   if (cluster_.id != cluster->id) master_epoch_ = 0;
   cluster_ = *cluster;
   incarnation_ = record.incarnation;
-  lease_ = lease->id;
-  granted_ = lease->ttl;
-  held_until_ = sent + lease->ttl;
-  next_renewal_ = sent + lease->ttl / 3;
+  lease_.hold(*granted);
   log("registered", {{"incarnation", incarnation_}, {"until_ns", nanoseconds(fenced_at())}});
 }
 
@@ -139,7 +119,7 @@ void NodeAgent::leave() {
   store::LeaseId lease = 0;
   {
     const Lock lock(mutex_);
-    lease = lease_;
+    lease = lease_.lease();
     fence("the node leaves");
   }
   if (lease != 0) (void)store_.revoke_lease(lease, options_.store_timeout);
@@ -148,8 +128,7 @@ void NodeAgent::leave() {
 // With the lock held.
 void NodeAgent::fence(const std::string& why) {
   while (!held_.empty()) drop(held_.begin()->first, why);
-  if (lease_ != 0) log("fenced", {{"why", why}});
-  lease_ = 0;
+  if (lease_.forget() != 0) log("fenced", {{"why", why}});
 }
 
 void NodeAgent::drop(const AllocKey& key, const std::string& why) {
@@ -169,7 +148,7 @@ void NodeAgent::report_unused() {
   {
     const Lock lock(mutex_);
     const auto now = clock_();
-    if (lease_ == 0 || now < next_report_) return;
+    if (!is_registered() || now < next_report_) return;
     secret = cluster_.secret;
     for (const auto& [key, held] : held_) {
       if (held.record.kept || held.users > 0) continue;
@@ -196,7 +175,7 @@ Status NodeAgent::check_master(const json& request) {
   const std::string secret = fields.text("secret");
   const std::int64_t epoch = fields.integer("epoch", 1, std::int64_t{1} << 53);
   TESSERA_RETURN_IF_ERROR(fields.status());
-  if (lease_ == 0) {
+  if (!is_registered()) {
     return unavailable(fmt::format("node '{}' is not registered at present", options_.id));
   }
   if (secret != cluster_.secret) {
@@ -220,6 +199,7 @@ Result<json> NodeAgent::handle(const json& request) {
   if (call == "grant") return grant(request, lock);
   if (call == "move") return move(request, lock);
   if (call == "revoke") return revoke(request);
+  if (call == "limit") return limit(request);
   if (call == "list") return list();
   return Error{ErrorCode::kInvalidArgument,
                fmt::format("a node does not know the call '{}'", call)};
@@ -242,11 +222,16 @@ Result<AllocRecord> alloc_of(const json& request) {
   return alloc_from_json(request["alloc"]);
 }
 
+Result<RequestQuota> quota_of(const json& request) {
+  return quota_from_json(request.contains("requests") ? request["requests"] : json::object());
+}
+
 }  // namespace
 
 // The lock is not held while the work is done; that of one allocation comes from one master, which waits for it.
 Result<json> NodeAgent::grant(const json& request, Lock& lock) {
   TESSERA_TRY(const AllocRecord record, alloc_of(request));
+  TESSERA_TRY(const RequestQuota quota, quota_of(request));
   if (record.node != options_.id || record.incarnation != incarnation_) {
     return unavailable(fmt::format("node '{}' has registered again since", options_.id));
   }
@@ -267,13 +252,15 @@ Result<json> NodeAgent::grant(const json& request, Lock& lock) {
   const bool is_revoked = granting_.at(key).is_revoked;
   granting_.erase(key);
   TESSERA_RETURN_IF_ERROR(done);
-  if (is_revoked || lease_ == 0 || record.incarnation != incarnation_) {
+  if (is_revoked || !is_registered() || record.incarnation != incarnation_) {
     work_.revoke(record);
     return unavailable(is_revoked
                            ? fmt::format("allocation '{}' was taken back meanwhile", record.id)
                            : fmt::format("node '{}' has registered again since", options_.id));
   }
-  held_[key] = {record, cluster_.id, 0, clock_(), {}};
+  auto requests = std::make_shared<RequestCounter>(clock_);
+  requests->set(quota);
+  held_[key] = {record, cluster_.id, 0, std::move(requests), clock_(), {}};
   log("own", reply_of(record));
   return reply_of(record);
 }
@@ -307,6 +294,14 @@ Result<json> NodeAgent::revoke(const json& request) {
   }
   const auto found = held_.find(key);
   if (found != held_.end() && found->second.record.ticket == record.ticket) drop(key, why);
+  return json::object();
+}
+
+Result<json> NodeAgent::limit(const json& request) {
+  TESSERA_TRY(const AllocRecord record, alloc_of(request));
+  TESSERA_TRY(const RequestQuota quota, quota_of(request));
+  if (!is_held(record)) return not_here(record.id);
+  held_.at(key_of(record)).requests->set(quota);
   return json::object();
 }
 
@@ -355,6 +350,23 @@ Status NodeAgent::may_answer(const AllocRecord& alloc) {
   return unavailable(
       fmt::format("node '{}' has lost allocation '{}' while it ran; its result is not used",
                   options_.id, alloc.id));
+}
+
+std::shared_ptr<RequestCounter> NodeAgent::requests_of(const AllocRecord& alloc) const {
+  const Lock lock(mutex_);
+  return is_held(alloc) ? held_.at(key_of(alloc)).requests : nullptr;
+}
+
+void NodeAgent::note_refusal(const AllocRecord& alloc, const std::string& why) const {
+  if (!options_.audit) return;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  options_.audit({{"unix_ms", std::chrono::duration_cast<std::chrono::milliseconds>(now).count()},
+                  {"action", "infer"},
+                  {"tenant", alloc.tenant},
+                  {"alloc", alloc.id},
+                  {"node", options_.id},
+                  {"outcome", "refused"},
+                  {"reason", why}});
 }
 
 void NodeAgent::count_user(const AllocRecord& alloc, int more) {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -22,6 +23,8 @@
 #include "base/result.h"
 #include "cluster/caller.h"
 #include "cluster/records.h"
+#include "cluster/request_quota.h"
+#include "store/lease_keeper.h"
 #include "store/store.h"
 
 namespace tessera::cluster {
@@ -40,7 +43,8 @@ class NodeWork {
 
 struct NodeOptions {
   std::string id = {};
-  std::string endpoint = {};  // where it answers, HOST:PORT
+  std::string endpoint = {};                               // where it answers, HOST:PORT
+  std::string machine = {}, shared_memory = {}, ucx = {};  // as NodeRecord has them
   std::vector<CardRecord> cards = {};
   std::chrono::milliseconds ttl{3000};
   OnControlLoss on_control_loss = OnControlLoss::kFence;
@@ -49,6 +53,8 @@ struct NodeOptions {
   std::chrono::milliseconds idle_limit{5000};
   // Who owned what, line by line, JSON: "held", "own", "disown" with times of the steady clock.
   std::function<void(const nlohmann::json&)> log = {};
+  // A line for each request that is refused, since its tenant sends too many.
+  std::function<void(const nlohmann::json&)> audit = {};
 };
 
 // For several threads at once, but for tick().
@@ -72,6 +78,9 @@ class NodeAgent {
   // kUnavailable: the allocation is not here (any more), or the store has been silent for too long.
   Status may_begin(const AllocRecord& alloc);
   Status may_answer(const AllocRecord& alloc);
+  // Its requests; null: it is not here (any more).
+  std::shared_ptr<RequestCounter> requests_of(const AllocRecord& alloc) const;
+  void note_refusal(const AllocRecord& alloc, const std::string& why) const;
   // How many use it: 1 more, or 1 less.
   void count_user(const AllocRecord& alloc, int more);
 
@@ -84,6 +93,7 @@ class NodeAgent {
     AllocRecord record;
     std::string cluster;  // whose store had it
     int users = 0;
+    std::shared_ptr<RequestCounter> requests = {};  // shared with those who count
     std::chrono::steady_clock::time_point unused_since;
     std::chrono::steady_clock::time_point reported;
   };
@@ -102,6 +112,7 @@ class NodeAgent {
   Result<nlohmann::json> grant(const nlohmann::json& request, Lock& lock);
   Result<nlohmann::json> move(const nlohmann::json& request, Lock& lock);
   Result<nlohmann::json> revoke(const nlohmann::json& request);
+  Result<nlohmann::json> limit(const nlohmann::json& request);
   nlohmann::json list() const;
   Error not_here(const std::string& id) const;
   bool is_held(const AllocRecord& alloc) const;  // in this placement
@@ -115,12 +126,11 @@ class NodeAgent {
   const Clock clock_;
   const NodeOptions options_;
 
+  store::LeaseKeeper lease_;  // none: not registered
   mutable std::mutex mutex_;  // of what follows
   ClusterRecord cluster_;     // empty: none is known yet
   std::string incarnation_;
-  store::LeaseId lease_ = 0;  // 0: not registered
-  std::chrono::milliseconds granted_{0};
-  std::chrono::steady_clock::time_point held_until_{}, next_renewal_{}, next_report_{};
+  std::chrono::steady_clock::time_point next_report_{};
   std::int64_t master_epoch_ = 0;  // the largest that has called
   std::map<AllocKey, Held> held_;
   std::map<AllocKey, Granting> granting_;  // grants under way

@@ -158,6 +158,11 @@ MessageLimits NodeService::limits(std::uint64_t connection) {
           .body_bytes = static_cast<std::uint64_t>(options_.package_bytes_max)};
 }
 
+std::shared_ptr<void> NodeService::arrived(std::uint64_t connection) {
+  const auto session = session_of(connection);
+  return session == nullptr ? nullptr : session->arrived();
+}
+
 void NodeService::disconnected(std::uint64_t connection) {
   std::shared_ptr<ClientSession> session;
   {

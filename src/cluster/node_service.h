@@ -46,6 +46,7 @@ class NodeService : public Responder, public NodeWork {
   void revoke(const AllocRecord& alloc) override;
 
   Result<Reply> handle(Request request) override;
+  std::shared_ptr<void> arrived(std::uint64_t connection) override;
   void disconnected(std::uint64_t connection) override;
   MessageLimits limits(std::uint64_t connection) override;
 

@@ -12,7 +12,6 @@
 #include "cluster/fields.h"
 #include "cluster/master_client.h"
 #include "cluster/node_service.h"
-#include "cluster/tcp.h"
 
 namespace tessera::cluster {
 namespace {
@@ -61,6 +60,10 @@ milliseconds period_of(milliseconds ttl) {
 }
 
 std::string endpoint_of(const std::string& advertised, const std::string& address, int port) {
+  // HOST:PORT, or [V6]:PORT.
+  const bool is_whole = advertised.find(':') != std::string::npos &&
+                        (advertised.find(':') == advertised.rfind(':') || advertised[0] == '[');
+  if (is_whole) return advertised;
   const std::string& host = advertised.empty() ? address : advertised;
   const bool is_v6 = host.find(':') != std::string::npos;
   return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", host, is_v6 ? "]" : "", port);
@@ -69,14 +72,17 @@ std::string endpoint_of(const std::string& advertised, const std::string& addres
 class MasterRuns : public RunningMaster, private Responder {
  public:
   Status start(store::Store& store, RunningMasterOptions options) {
+    TESSERA_TRY(messenger_, Messenger::create(options.messenger));
+    caller_ = std::make_unique<ChannelCaller>(*messenger_);
     TESSERA_TRY(
         server_,
-        TcpServer::start({.address = options.address, .port = options.port, .responder = this}));
+        messenger_->serve({.address = options.address, .port = options.port, .responder = this}));
     endpoint_ = endpoint_of(options.advertised, options.address, server_->port());
     options.master.endpoint = endpoint_;
     const milliseconds period = period_of(options.master.ttl);
     auto master = std::make_shared<Master>(
-        store, caller_, [] { return std::chrono::steady_clock::now(); }, std::move(options.master));
+        store, *caller_, [] { return std::chrono::steady_clock::now(); },
+        std::move(options.master));
     {
       const std::lock_guard lock(mutex_);
       master_ = master;
@@ -113,12 +119,12 @@ class MasterRuns : public RunningMaster, private Responder {
     return {.text_bytes = 1 << 20, .body_bytes = 0};
   }
 
-  const std::unique_ptr<Dialer> dialer_ = make_tcp_dialer();
-  ChannelCaller caller_{*dialer_};
+  std::unique_ptr<Messenger> messenger_;
+  std::unique_ptr<ChannelCaller> caller_;
   std::string endpoint_;
-  std::mutex mutex_;  // of the pointer, while the server starts before the master
-  std::shared_ptr<Master> master_;
-  std::unique_ptr<TcpServer> server_;
+  std::mutex mutex_;                // of the pointer, while the server starts before the master
+  std::shared_ptr<Master> master_;  // shared with requests
+  std::unique_ptr<MessageServer> server_;
   std::unique_ptr<Ticker> ticker_;
 };
 
@@ -126,15 +132,13 @@ class NodeRuns : public RunningNode, private Responder {
  public:
   Status start(store::Store& store, RunningNodeOptions options) {
     TESSERA_TRY(service_, NodeService::create({.cards = options.cards, .log = options.node.log}));
-    TESSERA_TRY(
-        server_,
-        TcpServer::start({.address = options.address, .port = options.port, .responder = this}));
-    endpoint_ = endpoint_of(options.advertised, options.address, server_->port());
-    options.node.endpoint = endpoint_;
+    TESSERA_TRY(messenger_, Messenger::create(options.messenger));
+    caller_ = std::make_unique<ChannelCaller>(*messenger_);
+    TESSERA_RETURN_IF_ERROR(listen(options));
     options.node.cards = service_->card_records();
     const milliseconds period = period_of(options.node.ttl);
     agent_ = std::make_unique<NodeAgent>(
-        store, *service_, caller_, [] { return std::chrono::steady_clock::now(); },
+        store, *service_, *caller_, [] { return std::chrono::steady_clock::now(); },
         std::move(options.node));
     service_->set_agent(agent_.get());
     is_ready_ = true;
@@ -148,6 +152,7 @@ class NodeRuns : public RunningNode, private Responder {
     service_.reset();  // its sessions tell the agent that they end
   }
   const std::string& endpoint() const override { return endpoint_; }
+  int port() const override { return server_->port(); }
   bool is_registered() const override { return agent_->is_registered(); }
 
  private:
@@ -155,16 +160,35 @@ class NodeRuns : public RunningNode, private Responder {
     if (is_ready_) return service_->handle(std::move(request));
     return Error{ErrorCode::kUnavailable, "the node is just starting"};
   }
+  std::shared_ptr<void> arrived(std::uint64_t connection) override {
+    return service_->arrived(connection);
+  }
   void disconnected(std::uint64_t connection) override { service_->disconnected(connection); }
   MessageLimits limits(std::uint64_t connection) override { return service_->limits(connection); }
 
-  const std::unique_ptr<Dialer> dialer_ = make_tcp_dialer();
-  ChannelCaller caller_{*dialer_};
+  Status listen(RunningNodeOptions& options) {
+    TESSERA_TRY(server_, messenger_->serve({.address = options.address,
+                                            .port = options.port,
+                                            .shared_memory_folder = options.shared_memory_folder,
+                                            .ucx = options.ucx,
+                                            .responder = this}));
+    endpoint_ = endpoint_of(options.advertised, options.address, server_->port());
+    options.node.endpoint = endpoint_;
+    options.node.shared_memory = server_->shared_memory();
+    if (!options.node.shared_memory.empty()) options.node.machine = machine_name();
+    if (options.ucx) {
+      options.node.ucx = endpoint_of("", options.address, server_->ucx_port());
+    }
+    return {};
+  }
+
+  std::unique_ptr<Messenger> messenger_;
+  std::unique_ptr<ChannelCaller> caller_;
   std::string endpoint_;
   std::unique_ptr<NodeService> service_;
   std::unique_ptr<NodeAgent> agent_;
   std::atomic<bool> is_ready_ = false;
-  std::unique_ptr<TcpServer> server_;
+  std::unique_ptr<MessageServer> server_;
   std::unique_ptr<Ticker> ticker_;
 };
 

@@ -11,6 +11,7 @@
 #include "arch/chip_config.h"
 #include "base/result.h"
 #include "cluster/master.h"
+#include "cluster/messenger.h"
 #include "cluster/node_agent.h"
 #include "store/store.h"
 
@@ -19,8 +20,9 @@ namespace tessera::cluster {
 struct RunningMasterOptions {
   std::string address = "127.0.0.1";
   int port = 0;
-  std::string advertised = {};  // host that others reach it by; empty: the address
-  MasterOptions master = {};    // without its endpoint
+  std::string advertised = {};  // HOST or HOST:PORT that others reach it by; empty: the address
+  MessengerOptions messenger = {};
+  MasterOptions master = {};  // without its endpoint
 };
 
 class RunningMaster {
@@ -37,8 +39,12 @@ struct RunningNodeOptions {
   std::string address = "127.0.0.1";
   int port = 0;
   std::string advertised = {};
+  MessengerOptions messenger = {};
+  // Who runs on this machine as the same user comes by shared memory, over a socket in this folder. Empty: by TCP.
+  std::string shared_memory_folder = {};
+  bool ucx = false;  // clients may come by UCX, too
   std::vector<ChipConfig> cards = {};
-  NodeOptions node = {};  // without its endpoint and cards
+  NodeOptions node = {};  // without its endpoints and cards
 };
 
 class RunningNode {
@@ -48,6 +54,7 @@ class RunningNode {
                                                     RunningNodeOptions options);
   virtual ~RunningNode() = default;  // gives up what it has
   virtual const std::string& endpoint() const = 0;
+  virtual int port() const = 0;  // at which it listens
   virtual bool is_registered() const = 0;
 };
 

@@ -89,6 +89,9 @@ std::string encode(const NodeRecord& record) {
                {"id", record.id},
                {"incarnation", record.incarnation},
                {"endpoint", record.endpoint},
+               {"machine", record.machine},
+               {"shared_memory", record.shared_memory},
+               {"ucx", record.ucx},
                {"on_control_loss", on_control_loss_name(record.on_control_loss)},
                {"cards", cards}});
 }
@@ -141,6 +144,9 @@ Result<NodeRecord> parse_node(const std::string& text) {
   record.id = fields.name("id");
   record.incarnation = fields.name("incarnation");
   record.endpoint = fields.text("endpoint");
+  record.machine = fields.text("machine", "");
+  record.shared_memory = fields.text("shared_memory", "");
+  record.ucx = fields.text("ucx", "");
   const auto loss = on_control_loss_from_name(fields.text("on_control_loss"));
   if (loss.ok()) {
     record.on_control_loss = *loss;

@@ -50,6 +50,9 @@ struct NodeRecord {
   std::string id;
   std::string incarnation;  // another one each time it registers
   std::string endpoint;     // HOST:PORT
+  // Other ways to it; empty: none. On the machine of this name: the path of a socket of shared memory.
+  std::string machine = {}, shared_memory = {};
+  std::string ucx = {};  // HOST:PORT
   OnControlLoss on_control_loss = OnControlLoss::kFence;
   std::vector<CardRecord> cards;
 };

@@ -82,15 +82,24 @@ TEST(ClusterRecords, WhatIsWrongIsNamed) {
 
 TEST(ClusterMessages, HeadsAreCheckedAgainstTheLimits) {
   const MessageLimits limits{.text_bytes = 10, .body_bytes = 20};
-  const auto parse = [&](MessageHead head) {
-    return error_of(parse_head(encode_head(head), limits));
+  const auto parse = [&](const MessageHeader& header, std::uint64_t body_bytes) {
+    return error_of(parse_header(encode_header(header), body_bytes, limits));
   };
-  EXPECT_EQ(parse({.kind = MessageKind::kReply, .id = 9, .text_bytes = 10, .body_bytes = 20}), "");
-  EXPECT_EQ(parse({.text_bytes = 11}), "a message: 11 bytes of text, allowed up to 10");
-  EXPECT_EQ(parse({.body_bytes = 21}), "a message: 21 bytes, allowed up to 20");
-  auto bytes = encode_head({});
+  const MessageHeader whole{.kind = MessageKind::kReply, .id = 9, .text = "0123456789"};
+  EXPECT_EQ(parse(whole, 20), "");
+  const auto bytes_of_whole = encode_header(whole);
+  const auto back = parse_header(bytes_of_whole, 20, limits);
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->kind, MessageKind::kReply);
+  EXPECT_EQ(back->id, 9u);
+  EXPECT_EQ(back->text, "0123456789");
+  EXPECT_EQ(parse({.text = "0123456789+"}, 0), "a message: 11 bytes of text, allowed up to 10");
+  EXPECT_EQ(parse(whole, 21), "a message: 21 bytes, allowed up to 20");
+  auto bytes = encode_header({});
+  EXPECT_EQ(error_of(parse_header(std::span(bytes).first(15), 0, limits)),
+            "a message: a header of 15 bytes, at least 16 are needed");
   bytes[0] = std::byte{'X'};
-  EXPECT_THAT(error_of(parse_head(bytes, limits)), HasSubstr("no part of a cluster"));
+  EXPECT_EQ(error_of(parse_header(bytes, 0, limits)), "a message: kind 88, allowed 1 to 3");
 }
 
 TEST(ClusterMessages, AnErrorComesBackWithItsCodeAndText) {

@@ -252,32 +252,31 @@ Status RemoteBackend::take(const Message& answer, const device::RunViews& views,
     return parse_error_text(text["failed"].is_string() ? text["failed"].get<std::string>() : "");
   }
   Fields fields(text, "answer of a node");
-  const auto sizes = fields.integers("outputs", 0, kNumberMax);
-  const std::int64_t details = fields.integer("details", 0, kNumberMax, 0);
+  const bool has_details = fields.flag("details", false);
   outcome.status_flags = static_cast<std::uint32_t>(fields.integer("flags", 0, UINT32_MAX, 0));
   TESSERA_RETURN_IF_ERROR(fields.status());
-  std::span<const std::byte> body = answer.body;
-  std::int64_t all = details;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const bool comes = properties_.values && blocks[i] == 0;
-    if (i < views.outputs.size() && sizes[i] == (comes ? std::ssize(views.outputs[i]) : 0)) {
-      all += sizes[i];
-      continue;
-    }
-    all = -1;
-    break;
+  // A piece for each output that is not in a block; without values they have no bytes.
+  const auto& pieces = answer.body.pieces;
+  std::size_t next = 0;
+  bool fits = blocks.size() == views.outputs.size();
+  for (std::size_t i = 0; fits && i < blocks.size(); ++i) {
+    if (blocks[i] != 0) continue;
+    const std::size_t bytes = properties_.values ? views.outputs[i].size() : 0;
+    fits = next < pieces.size() && pieces[next++].size() == bytes;
   }
-  if (sizes.size() != views.outputs.size() || all != std::ssize(body)) {
+  if (!fits || pieces.size() != next + (has_details ? 1 : 0)) {
     return Error{ErrorCode::kInternal, "a node's answer has outputs of other sizes"};
   }
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const auto part = body.first(static_cast<std::size_t>(sizes[i]));
-    if (!part.empty()) std::memcpy(views.outputs[i].data(), part.data(), part.size());
-    body = body.subspan(part.size());
+  next = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (blocks[i] == 0) {
+      const std::span<const std::byte> piece = pieces[next++];
+      if (!piece.empty()) std::memcpy(views.outputs[i].data(), piece.data(), piece.size());
+    }
     if (properties_.values) tensors_.written(views.outputs[i], blocks[i], link);
   }
-  if (details == 0) return {};
-  TESSERA_TRY(RunResult result, parse_details(body));
+  if (!has_details) return {};
+  TESSERA_TRY(RunResult result, parse_details(pieces.back()));
   outcome.details = std::make_shared<const RunResult>(std::move(result));
   outcome.cycles = outcome.details->cycles;
   outcome.clock_hertz = outcome.details->clock_hertz;
@@ -293,10 +292,10 @@ Status RemoteBackend::host_reads(std::span<std::byte> bytes) {
   }
   TESSERA_TRY(const Message answer,
               RemoteProcessor::call(*link, dump({{"call", "fetch"}, {"block", place->block}}), {}));
-  if (answer.body.size() != bytes.size()) {
+  if (answer.body.pieces.size() != 1 || answer.body.pieces[0].size() != bytes.size()) {
     return Error{ErrorCode::kInternal, "a node's block has another size"};
   }
-  std::memcpy(bytes.data(), answer.body.data(), bytes.size());
+  std::memcpy(bytes.data(), answer.body.pieces[0].data(), bytes.size());
   tensors_.brought(bytes);
   return {};
 }

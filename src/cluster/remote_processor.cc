@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "cluster/fields.h"
-#include "cluster/tcp.h"
 
 namespace tessera::cluster {
 
@@ -14,10 +13,10 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-RemoteProcessor::RemoteProcessor(ClusterAddress address)
+RemoteProcessor::RemoteProcessor(ClusterAddress address, std::unique_ptr<Messenger> messenger)
     : address_(std::move(address)),
-      dialer_(make_tcp_dialer()),
-      master_(*dialer_, address_.masters) {}
+      messenger_(std::move(messenger)),
+      master_(*messenger_, address_.masters) {}
 
 json RemoteProcessor::request(const char* call) const {
   json document = {{"call", call}};
@@ -27,7 +26,8 @@ json RemoteProcessor::request(const char* call) const {
 }
 
 Result<std::unique_ptr<RemoteProcessor>> RemoteProcessor::acquire(const ClusterAddress& address) {
-  std::unique_ptr<RemoteProcessor> processor(new RemoteProcessor(address));
+  TESSERA_TRY(auto messenger, Messenger::create(address.messenger));
+  std::unique_ptr<RemoteProcessor> processor(new RemoteProcessor(address, std::move(messenger)));
   json request = processor->request(address.alloc.empty() ? "acquire" : "locate");
   if (!address.alloc.empty()) {
     request["alloc"] = address.alloc;
@@ -81,7 +81,7 @@ int RemoteProcessor::cores() const {
 
 Status RemoteProcessor::open(const json& where, TimePoint deadline) {
   Fields fields(where, "answer of a master");
-  const std::string endpoint = fields.text("endpoint"), ticket = fields.text("ticket");
+  const std::string ticket = fields.text("ticket");
   const std::string node = fields.text("node"), state = fields.text("state");
   const std::int64_t epoch = fields.integer("epoch", 1, std::int64_t{1} << 53);
   TESSERA_RETURN_IF_ERROR(fields.status());
@@ -96,7 +96,7 @@ Status RemoteProcessor::open(const json& where, TimePoint deadline) {
   auto link = std::make_shared<NodeLink>();
   link->node = node;
   link->epoch = epoch;
-  TESSERA_TRY(link->channel, dialer_->open(endpoint, deadline));
+  TESSERA_TRY(link->channel, open_channel(where, deadline));
   TESSERA_TRY(const Message answer,
               link->channel->call(dump({{"call", "open"}, {"alloc", name_}, {"ticket", ticket}}),
                                   {}, deadline));
@@ -121,6 +121,36 @@ Status RemoteProcessor::open(const json& where, TimePoint deadline) {
   cores_ = static_cast<int>(cores.size());
   link_ = std::move(link);
   return {};
+}
+
+// As the address says; or by shared memory on the node's machine, where this user may, and else by TCP.
+Result<std::unique_ptr<Channel>> RemoteProcessor::open_channel(const json& where,
+                                                               TimePoint deadline) {
+  Fields fields(where, "answer of a master");
+  const std::string endpoint = fields.text("endpoint"), node = fields.text("node");
+  const std::string machine = fields.text("machine", "");
+  const std::string shared_memory = fields.text("shared_memory", "");
+  const std::string ucx = fields.text("ucx", "");
+  TESSERA_RETURN_IF_ERROR(fields.status());
+  const bool is_here = !shared_memory.empty() && machine == machine_name();
+  const NodeMedium medium = address_.medium;
+  if (medium == NodeMedium::kUcx) {
+    if (!ucx.empty()) return messenger_->open("ucx:" + ucx, deadline);
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("node '{}' has no UCX; start it with --ucx, or leave medium=ucx out", node)};
+  }
+  if (medium == NodeMedium::kSharedMemory && !is_here) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("node '{}' {}; leave medium=shm out", node,
+                    shared_memory.empty() ? "offers no shared memory" : "is on another machine")};
+  }
+  if (is_here && medium != NodeMedium::kTcp) {
+    auto channel = messenger_->open("shm:" + shared_memory, deadline);
+    if (channel.ok() || medium == NodeMedium::kSharedMemory) return channel;
+  }
+  return messenger_->open(endpoint, deadline);
 }
 
 Result<std::shared_ptr<NodeLink>> RemoteProcessor::link() {

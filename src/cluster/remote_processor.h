@@ -15,6 +15,7 @@
 #include "cluster/address.h"
 #include "cluster/channel.h"
 #include "cluster/master_client.h"
+#include "cluster/messenger.h"
 
 namespace tessera::cluster {
 
@@ -50,14 +51,15 @@ class RemoteProcessor {
   void give_up(const std::shared_ptr<NodeLink>& link);
 
  private:
-  explicit RemoteProcessor(ClusterAddress address);
+  RemoteProcessor(ClusterAddress address, std::unique_ptr<Messenger> messenger);
   nlohmann::json request(const char* call) const;
   Status open(const nlohmann::json& where, TimePoint deadline);
+  Result<std::unique_ptr<Channel>> open_channel(const nlohmann::json& where, TimePoint deadline);
   void watch();
   void look_for_another_place();
 
   const ClusterAddress address_;
-  const std::unique_ptr<Dialer> dialer_;
+  const std::unique_ptr<Messenger> messenger_;
   MasterClient master_;
   bool is_own_ = true;  // it was acquired here, and is given back
   std::string name_, arch_, fingerprint_;

@@ -12,6 +12,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::int64_t kRequestsMax = 1'000'000'000;
+
 // Takes as long whatever differs.
 bool is_equal(const std::string& a, const std::string& b) {
   if (a.size() != b.size()) return false;
@@ -29,6 +31,11 @@ Result<Tenant> tenant_of(const json& document) {
   tenant.token = fields.text("token");
   tenant.cores_max = static_cast<int>(fields.integer("cores_max", 0, 1 << 20, 0));
   tenant.memory_bytes_max = fields.integer("memory_bytes_max", 0, std::int64_t{1} << 53, 0);
+  // 0: no limit, as of the others.
+  const std::int64_t per_second = fields.integer("requests_per_second_max", 0, kRequestsMax, 0);
+  const std::int64_t at_once = fields.integer("requests_at_once_max", 0, kRequestsMax, 0);
+  if (per_second > 0) tenant.requests.per_second = static_cast<double>(per_second);
+  if (at_once > 0) tenant.requests.at_once = at_once;
   tenant.is_operator = fields.flag("operator", false);
   constexpr std::size_t kTokenBytesMin = 16;
   if (tenant.token.size() < kTokenBytesMin) {
@@ -59,6 +66,13 @@ Result<Tenants> Tenants::parse(const std::string& text) {
     tenants.tenants_.push_back(std::move(tenant));
   }
   return tenants;
+}
+
+RequestQuota Tenants::requests_of(const std::string& name) const {
+  for (const Tenant& tenant : tenants_) {
+    if (tenant.name == name) return tenant.requests;
+  }
+  return {};
 }
 
 Result<Tenant> Tenants::of_request(const json& request) const {

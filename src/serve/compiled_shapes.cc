@@ -121,6 +121,26 @@ void set_cycles(CompiledModel& compiled, const ModelConfig& config) {
                                             static_cast<double>(run->clock_hertz) / config.pace));
 }
 
+// One of this machine, or a processor of the cluster for each instance.
+std::vector<DeviceOptions> devices_of(const ModelConfig& config) {
+  DeviceOptions device;
+  device.arch = config.arch;
+  device.cards = config.cards;
+  device.pace = config.pace;
+  if (!config.cluster.empty()) {
+    device.kind = DeviceKind::kSim;
+    device.cluster = fmt::format("{}{}cores={}&arch={}", config.cluster,
+                                 config.cluster.find('?') == std::string::npos ? "?" : "&",
+                                 config.cores, config.arch);
+    return std::vector<DeviceOptions>(static_cast<std::size_t>(config.instances), device);
+  }
+  device.kind = config.device;
+  device.kernels = config.instances;
+  device.threads = config.threads;
+  device.cores = config.cores;
+  return {device};
+}
+
 const DeclaredShape* declared_of(const std::vector<DeclaredShape>& all, const std::string& name,
                                  std::size_t rank) {
   const auto found = std::ranges::find(all, name, &DeclaredShape::name);
@@ -156,15 +176,7 @@ std::int64_t batch_size(std::int64_t rows, std::int64_t rows_max) {
 
 Result<std::unique_ptr<CompiledShapes>> CompiledShapes::open(const std::string& path,
                                                              const ModelConfig& config) {
-  DeviceOptions device;
-  device.kind = config.device;
-  device.arch = config.arch;
-  device.kernels = config.instances;
-  device.threads = config.threads;
-  device.cores = config.cores;
-  device.cards = config.cards;
-  device.pace = config.pace;
-  TESSERA_TRY(Runtime runtime, Runtime::open({.devices = {device}, .metrics = false}));
+  TESSERA_TRY(Runtime runtime, Runtime::open({.devices = devices_of(config), .metrics = false}));
   std::unique_ptr<CompiledShapes> shapes(new CompiledShapes(path, config, std::move(runtime)));
   TESSERA_TRY(shapes->first_, shapes->compile({}));
   for (const TensorDescription& input : shapes->first_->network.inputs()) {
@@ -246,7 +258,7 @@ Result<std::shared_ptr<CompiledModel>> CompiledShapes::compile(const std::vector
   options.stages = {{.kind = StageKind::kExecute, .model = model}};
   TESSERA_TRY(Pipeline pipeline, runtime_.open_pipeline(std::move(options)));
   auto compiled = std::make_shared<CompiledModel>(network, std::move(pipeline));
-  if (config_.device == DeviceKind::kSim) set_cycles(*compiled, config_);
+  if (config_.device == DeviceKind::kSim && config_.cluster.empty()) set_cycles(*compiled, config_);
   std::shared_ptr<CompiledModel> oldest;  // goes behind the lock
   const std::lock_guard lock(mutex_);
   compiled_.push_front(compiled);

@@ -100,7 +100,12 @@ Status set_key(const std::string& key, const Json& value, ModelConfig& config) {
   }
   if (key == "device") {
     TESSERA_TRY(const std::string name, text_value(value, key));
+    if (name == "cluster") {
+      if (!config.cluster.empty()) return {};
+      return invalid("'device' is 'cluster', and the server has none; start it with --cluster");
+    }
     TESSERA_TRY(config.device, device_kind_from_name(name));
+    config.cluster.clear();
     return {};
   }
   if (key == "shapes") {

@@ -19,11 +19,14 @@ namespace tessera::serve {
 
 // config.json. Every key may be absent; one that is not known is an error.
 struct ModelConfig {
-  DeviceKind device = DeviceKind::kHost;     // "device": "host", "sim", "ref"
-  std::string arch = "tessera128";           // "arch": a profile, or with "+FORMAT" behind it
-  int instances = 1;                         // "instances": runs side by side, 1 to 64
-  int threads = 0;                           // "threads": of host, of all instances; 0: all cores
-  int cores = 1, cards = 1;                  // "cores", "cards": of sim, for each run
+  DeviceKind device = DeviceKind::kHost;  // "device": "host", "sim", "ref"; "cluster": below
+  // Not empty: processors of this cluster, "cluster:HOST:PORT?...", as many as `instances`. Only as a default, which
+  // another "device" leaves.
+  std::string cluster = {};
+  std::string arch = "tessera128";  // "arch": a profile, or with "+FORMAT" behind it
+  int instances = 1;                // "instances": runs side by side, 1 to 64
+  int threads = 0;                  // "threads": of host, of all instances; 0: all cores
+  int cores = 1, cards = 1;  // "cores", "cards": of sim, for each run; "cores" of a cluster, too
   std::map<std::string, Shape> shapes = {};  // "shapes": {"x": [1, 3, 224, 224]}: open dimensions
   std::size_t queue = 256;                   // "queue": requests at once; more are refused
   std::chrono::microseconds timeout{0};      // "timeout_us": of requests that name none; 0: none

@@ -138,16 +138,18 @@ TEST_F(EtcdMembers, AChangeOfUnknownOutcomeSaysThatItIsUnknown) {
 }
 
 TEST_F(EtcdMembers, AKeeperHoldsItsLeaseWhileTheLeaderChanges) {
-  auto keeper = LeaseKeeper::start(*store_, 5s, kLimit).value();
-  ASSERT_TRUE(store_->commit({.puts = {{"/k/a", "1", keeper->lease()}}}, kLimit)->succeeded());
+  LeaseKeeper keeper(*store_, Clock::now, {.ttl = 5s, .timeout = 1s});
+  keeper.hold(keeper.grant().value());
+  ASSERT_TRUE(store_->commit({.puts = {{"/k/a", "1", keeper.lease()}}}, kLimit)->succeeded());
   for (int member = 0; member < 3; ++member) {
-    const auto before = keeper->held_until();
+    const auto before = keeper.held_until();
     etcd().kill(member);
     const auto deadline = Clock::now() + kLimit;
-    while (keeper->held_until() == before && !keeper->has_ended() && Clock::now() < deadline) {
+    while (keeper.held_until() == before && Clock::now() < deadline) {
+      ASSERT_NE(keeper.renew_if_due(), LeaseKeeper::Renewal::kEnded);
       std::this_thread::yield();
     }
-    EXPECT_GT(keeper->held_until(), before);
+    EXPECT_GT(keeper.held_until(), before);
     ASSERT_TRUE(etcd().restart(member).ok());
   }
   EXPECT_TRUE(store_->read("/k/a", kLimit)->entry.has_value());
@@ -237,11 +239,12 @@ TEST(EtcdUser, IsAskedForHisPasswordAndRefusedByWhatHeMayNot) {
       connect_etcd(
           {.endpoints = etcd->etcd().endpoints(), .user = "tessera", .password_file = password})
           .value();
-  const auto keeper = LeaseKeeper::start(*store, 2s, kLimit).value();
+  LeaseKeeper keeper(*store, Clock::now, {.ttl = 2s, .timeout = kLimit});
+  keeper.hold(keeper.grant().value());
   const auto watch = store->watch("/tessera/", {}, kLimit).value();
-  EXPECT_TRUE(store->commit({.puts = {{"/tessera/a", "1", keeper->lease()}}}, kLimit)->succeeded());
+  EXPECT_TRUE(store->commit({.puts = {{"/tessera/a", "1", keeper.lease()}}}, kLimit)->succeeded());
   EXPECT_TRUE(watch->next(kLimit).value());
-  EXPECT_TRUE(store->renew_lease(keeper->lease(), kLimit)->is_alive);
+  EXPECT_TRUE(store->renew_lease(keeper.lease(), kLimit)->is_alive);
   const Result<MaybeEntry> elsewhere = store->read("/other", kLimit);
   ASSERT_FALSE(elsewhere.ok());
   EXPECT_EQ(elsewhere.error().code, ErrorCode::kInvalidArgument);

@@ -1,48 +1,70 @@
-// Keeps a lease by renewing it, and knows how long it is certainly still held.
+// Keeps a lease: renews it when that is due, and knows how long it is certainly still held.
+//
+//   held_until = when the last renewal that succeeded was sent + TTL
+//
+// It has no thread and no clock of its own: whoever has one of each calls renew_if_due() often.
 #pragma once
 
 #include <chrono>
 #include <functional>
-#include <memory>
+#include <mutex>
 
 #include "store/store.h"
 
 namespace tessera::store {
 
 struct LeaseKeeperOptions {
-  // Called once, on the keeper's thread, when the store says that the lease has ended. Not called
-  // while the store cannot be reached: that shows in held_until(). Does not stop the keeper.
-  std::function<void()> on_ended{};
+  std::chrono::milliseconds ttl{3000};
+  std::chrono::milliseconds timeout{700};  // of one call to the store
 };
 
-// A thread of its own renews three times a TTL, and more often once that has failed. Its destructor
-// stops renewing and leaves the lease to end; revoke() ends it now. Thread-safe. The store outlives it.
+// Thread-safe, but renew_if_due() by one thread at a time. The store outlives it. Its destructor leaves the
+// lease to end.
 class LeaseKeeper {
  public:
-  using Clock = std::chrono::steady_clock;
+  using TimePoint = std::chrono::steady_clock::time_point;
+  using Clock = std::function<TimePoint()>;
 
-  static Result<std::unique_ptr<LeaseKeeper>> start(Store& store, std::chrono::milliseconds ttl,
-                                                    std::chrono::milliseconds timeout,
-                                                    LeaseKeeperOptions options = {});
-  ~LeaseKeeper();
+  LeaseKeeper(Store& store, Clock clock, LeaseKeeperOptions options);
 
-  LeaseId lease() const;
-  std::chrono::milliseconds ttl() const;
+  // A lease that the store has granted, and when it was asked for it. Kept from hold() on; what is not to be kept
+  // is given back.
+  struct Granted {
+    Lease lease{};
+    TimePoint sent{};
+  };
+  Result<Granted> grant();
+  void hold(const Granted& granted);
+  void give_back(const Granted& granted);
 
-  // The lease has not ended before this moment: the TTL counted from when the last renewal that
-  // succeeded was sent. Who must be certain of the lease stops before it.
-  Clock::time_point held_until() const;
-  // The store said that it has ended.
-  bool has_ended() const;
+  enum class Renewal {
+    kNotDue,    // or none is held
+    kRenewed,   // held_until() has moved
+    kNoAnswer,  // the store was not reached; it is due again soon
+    kEnded,     // the store says that it has ended: none is held any more
+  };
+  // Three times in a TTL, and twelve times once that has failed.
+  Renewal renew_if_due();
 
-  // Stops renewing; the lease ends by itself.
-  void stop();
-  Status revoke(std::chrono::milliseconds timeout);
+  LeaseId lease() const;                  // 0: none
+  std::chrono::milliseconds ttl() const;  // as it was granted
+  // The last lease that was held has not ended before this moment, unless by whoever revoked it. Who must
+  // be certain of it stops before.
+  TimePoint held_until() const;
+
+  // Keeps it no more; it ends by itself. Which one it was.
+  LeaseId forget();
+  // Ends it now.
+  void revoke();
 
  private:
-  class Thread;
-  explicit LeaseKeeper(std::unique_ptr<Thread> thread);
-  std::unique_ptr<Thread> thread_;
+  Store& store_;
+  const Clock clock_;
+  const LeaseKeeperOptions options_;
+  mutable std::mutex mutex_;  // of what follows
+  LeaseId lease_ = 0;
+  std::chrono::milliseconds ttl_{0};
+  TimePoint held_until_{}, next_renewal_{};
 };
 
 }  // namespace tessera::store

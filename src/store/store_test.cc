@@ -319,36 +319,46 @@ TYPED_TEST(AnyStore, TheTimeOfALeaseHasBounds) {
 }
 
 TYPED_TEST(AnyStore, AKeptLeaseStaysAndEndsWhenItsKeeperStops) {
-  auto keeper = LeaseKeeper::start(*this->store_, 2s, kLimit).value();
+  LeaseKeeper keeper(*this->store_, std::chrono::steady_clock::now, {.ttl = 2s, .timeout = kLimit});
+  EXPECT_EQ(keeper.renew_if_due(), LeaseKeeper::Renewal::kNotDue);
+  keeper.hold(keeper.grant().value());
   const auto watch = this->watch(0);
-  this->put("a", "1", keeper->lease());
-  const auto first = keeper->held_until();
+  this->put("a", "1", keeper.lease());
+  const auto first = keeper.held_until();
   // Until it has been renewed twice beyond its first end.
-  for (auto held = first; held < first + keeper->ttl(); held = keeper->held_until()) {
+  while (keeper.held_until() < first + keeper.ttl()) {
+    EXPECT_NE(keeper.renew_if_due(), LeaseKeeper::Renewal::kEnded);
     ASSERT_FALSE(watch->next(100ms).value() && !this->read("a").entry);
   }
   EXPECT_TRUE(this->read("a").entry);
-  EXPECT_FALSE(keeper->has_ended());
-  keeper->stop();
+  EXPECT_NE(keeper.forget(), 0);
+  EXPECT_EQ(keeper.lease(), 0);
+  EXPECT_EQ(keeper.renew_if_due(), LeaseKeeper::Renewal::kNotDue);
   const auto watch_of_end = this->watch(0);
   this->wait_until_gone(*watch_of_end, "a");
-  EXPECT_GE(std::chrono::steady_clock::now(), keeper->held_until());
+  EXPECT_GE(std::chrono::steady_clock::now(), keeper.held_until());
 }
 
 TYPED_TEST(AnyStore, AKeeperHearsThatItsLeaseWasEnded) {
-  std::mutex mutex;
-  std::condition_variable ended;
-  bool has_ended = false;
-  auto keeper = LeaseKeeper::start(*this->store_, 2s, kLimit, {.on_ended = [&] {
-                  const std::lock_guard lock(mutex);
-                  has_ended = true;
-                  ended.notify_all();
-                }}).value();
-  ASSERT_TRUE(this->store_->revoke_lease(keeper->lease(), kLimit).ok());
-  std::unique_lock lock(mutex);
-  EXPECT_TRUE(ended.wait_for(lock, kLimit, [&] { return has_ended; }));
-  EXPECT_TRUE(keeper->has_ended());
-  EXPECT_LE(keeper->held_until(), std::chrono::steady_clock::now());
+  LeaseKeeper keeper(*this->store_, std::chrono::steady_clock::now, {.ttl = 2s, .timeout = kLimit});
+  keeper.hold(keeper.grant().value());
+  ASSERT_TRUE(this->store_->revoke_lease(keeper.lease(), kLimit).ok());
+  const auto last = std::chrono::steady_clock::now() + kLimit;
+  auto heard = LeaseKeeper::Renewal::kNotDue;
+  while (heard == LeaseKeeper::Renewal::kNotDue && std::chrono::steady_clock::now() < last) {
+    heard = keeper.renew_if_due();
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(heard, LeaseKeeper::Renewal::kEnded);
+  EXPECT_EQ(keeper.lease(), 0);
+  // What is not held, or no more, ends at once.
+  const auto another = keeper.grant().value();
+  keeper.give_back(another);
+  EXPECT_FALSE(this->store_->renew_lease(another.lease.id, kLimit)->is_alive);
+  const auto third = keeper.grant().value();
+  keeper.hold(third);
+  keeper.revoke();
+  EXPECT_FALSE(this->store_->renew_lease(third.lease.id, kLimit)->is_alive);
 }
 
 TYPED_TEST(AnyStore, AWatchHasTheChangesOfItsPrefixInOrderFromItsRevision) {

@@ -100,7 +100,8 @@ bool StreamConnection::on_ready() {
     const IoResult result = stream_->handshake();
     if (result.state == IoState::kAgain) return false;
     if (result.state != IoState::kDone) {
-      end(named(ErrorCode::kInvalidArgument, result.why));
+      const bool is_gone = result.state == IoState::kEnd;
+      end(named(is_gone ? ErrorCode::kUnavailable : ErrorCode::kInvalidArgument, result.why));
       return false;
     }
     peer_ = stream_->peer();
@@ -125,6 +126,13 @@ bool StreamConnection::read_some() {
     const bool is_direct = open.size() >= kDirectBytes;
     const IoResult result = stream_->read(is_direct ? open : MutableBytes(staging_));
     if (result.state == IoState::kAgain) return false;
+    if (result.state == IoState::kFailed && state_ == State::kGreeting &&
+        result.why.starts_with("TLS")) {
+      // Its part of the handshake came after ours.
+      end(named(ErrorCode::kInvalidArgument,
+                fmt::format("refuses this side's certificate: {}", result.why)));
+      return false;
+    }
     if (result.state != IoState::kDone) {
       on_stream_end(result.why.empty() ? "is gone" : "is gone: " + result.why);
       return false;

@@ -130,9 +130,12 @@ class TlsStream : public ByteStream {
       ERR_clear_error();
       return {.state = IoState::kEnd};
     }
-    return {.state = IoState::kFailed,
-            .why = fmt::format("{}: {}", what,
-                               is_end ? "the peer left during the handshake" : tls_error())};
+    if (is_end) {
+      ERR_clear_error();
+      return {.state = IoState::kEnd,
+              .why = fmt::format("{}: the peer left during the handshake", what)};
+    }
+    return {.state = IoState::kFailed, .why = fmt::format("{}: {}", what, tls_error())};
   }
 
   Descriptor socket_;
@@ -167,6 +170,9 @@ Result<std::unique_ptr<TlsContext>> TlsContext::make(const TlsFiles& files) {
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   if (SSL_CTX_load_verify_locations(context, files.authority.c_str(), nullptr) != 1) {
     return refused("authority", files.authority);
+  }
+  if (files.certificate.empty() && files.key.empty()) {  // a client that shows none
+    return std::unique_ptr<TlsContext>(new TlsContext(std::move(state)));
   }
   if (SSL_CTX_use_certificate_chain_file(context, files.certificate.c_str()) != 1) {
     return refused("certificate", files.certificate);

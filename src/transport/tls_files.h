@@ -5,7 +5,8 @@
 
 namespace tessera::transport {
 
-// PEM files. Both sides show a certificate, and each must be signed by `authority`.
+// PEM files. Both sides show a certificate, and each must be signed by `authority`. A client without certificate and
+// key is refused by the server, which says so.
 struct TlsFiles {
   std::string authority{}, certificate{}, key{};
 };

@@ -221,6 +221,11 @@ class StreamTransport : public Transport {
     if (address.medium == Medium::kSharedMemory) {
       TESSERA_TRY(socket, listen_at(address.host));
     } else {
+      if (shared_->options.tls && shared_->options.tls->certificate.empty()) {
+        return Error{ErrorCode::kInvalidArgument,
+                     fmt::format("{}: who listens with TLS needs a certificate and its key",
+                                 address.to_string())};
+      }
       TESSERA_TRY(TcpSocket listening, listen_tcp(address));
       if (!listening.is_loopback && !may_use_network()) return plain_network(address);
       socket = std::move(listening.descriptor);

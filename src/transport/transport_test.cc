@@ -738,7 +738,24 @@ TEST_F(TlsPeers, AClientOfAnotherAuthorityNeverComesThrough) {
   TlsFiles files = other_.sign("client");
   files.authority = authority_.sign("node").authority;  // it believes the server
   const auto made = meet(authority_.sign("node"), files);
-  EXPECT_FALSE(made.ok());
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(made.error().message.find("refuses this side's certificate: TLS: "), std::string::npos)
+      << made.error().message;
+}
+
+TEST_F(TlsPeers, AClientWithoutACertificateIsToldSo) {
+  TlsFiles files = authority_.sign("client");
+  files.certificate = files.key = "";
+  const auto made = meet(authority_.sign("node"), files);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(made.error().message.find("certificate required"), std::string::npos)
+      << made.error().message;
+  // Nor does anybody listen without one.
+  const auto transport = Transport::create({.tls = files}).value();
+  EXPECT_EQ(transport->listen({Medium::kTcp, "127.0.0.1", 0}, {}).error().message,
+            "tcp:127.0.0.1:0: who listens with TLS needs a certificate and its key");
 }
 
 TEST_F(TlsPeers, PlainAndTlsDoNotMeet) {

@@ -17,25 +17,33 @@
 #include <thread>
 
 #include "cluster/master_client.h"
-#include "cluster/tcp.h"
+#include "cluster/messenger.h"
 
 namespace tessera::testing {
 
 using nlohmann::json;
 
-BackgroundProgram::BackgroundProgram(const std::vector<std::string>& arguments) {
-  std::vector<std::string> words = {TESSERA_PROGRAM};
+BackgroundProgram::BackgroundProgram(const std::vector<std::string>& arguments,
+                                     const std::vector<std::string>& before,
+                                     const std::vector<std::string>& environment) {
+  std::vector<std::string> words = before;
+  words.emplace_back(TESSERA_PROGRAM);
   words.insert(words.end(), arguments.begin(), arguments.end());
   words.emplace_back("--json");
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+  std::vector<std::string> variables = environment;
+  for (char** one = environ; *one != nullptr; ++one) variables.emplace_back(*one);
+  std::vector<char*> of_child;
+  for (std::string& variable : variables) of_child.push_back(variable.data());
+  of_child.push_back(nullptr);
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) return;
   process_ = ::fork();
   if (process_ == 0) {
     ::dup2(ends[1], STDOUT_FILENO);
-    ::execv(TESSERA_PROGRAM, pointers.data());
+    ::execvpe(pointers[0], pointers.data(), of_child.data());
     ::_exit(127);
   }
   ::close(ends[1]);
@@ -79,13 +87,20 @@ ClusterProcesses::ClusterProcesses(const ClusterProcessesOptions& options) : opt
   folder_ = ::mkdtemp(folder.data());
   store::LocalEtcdOptions of_etcd;
   of_etcd.folder = folder_ + "/etcd";
+  of_etcd.members = options.etcd_members;
   etcd = store::LocalEtcd::start(of_etcd).value();
-  for (int i = 0; i < options.masters; ++i) {
-    masters.push_back(std::make_unique<BackgroundProgram>(std::vector<std::string>{
-        "master", "--store", store(), "--port", "0", "--ttl-ms", std::to_string(options.ttl_ms)}));
-    endpoints_.push_back(masters.back()->event().at("endpoint"));
-  }
+  masters.resize(static_cast<std::size_t>(options.masters));
+  endpoints_.assign(masters.size(), "127.0.0.1:0");
   nodes.resize(static_cast<std::size_t>(options.nodes));
+  node_ports_.resize(nodes.size());
+  for (std::size_t i = 0; options.has_proxies && i < nodes.size() + masters.size(); ++i) {
+    Proxies& proxies = (i < nodes.size() ? node_to_store : master_to_store).emplace_back();
+    for (const std::string& member : etcd->endpoints()) {
+      proxies.push_back(std::make_unique<BreakingProxy>(member));
+    }
+    if (i < nodes.size()) to_node.push_back(std::make_unique<BreakingProxy>());
+  }
+  for (std::size_t i = 0; i < masters.size(); ++i) start_master(i);
   for (std::size_t i = 0; i < nodes.size(); ++i) start_node(i);
   EXPECT_TRUE(wait_for([&](const json& status) { return status["pool"].size() == nodes.size(); }));
 }
@@ -98,15 +113,34 @@ ClusterProcesses::~ClusterProcesses() {
   std::filesystem::remove_all(folder_, ignored);
 }
 
-std::string ClusterProcesses::store() const { return "etcd:" + etcd->endpoints()[0]; }
+std::string ClusterProcesses::store(const std::vector<Proxies>& through, std::size_t index) const {
+  if (through.empty()) return fmt::format("etcd:{}", fmt::join(etcd->endpoints(), ","));
+  std::vector<std::string> endpoints;
+  for (const auto& proxy : through[index]) endpoints.push_back(proxy->endpoint());
+  return fmt::format("etcd:{}", fmt::join(endpoints, ","));
+}
 std::string ClusterProcesses::log_path(std::size_t node) const {
   return fmt::format("{}/n{}.log", folder_, node);
+}
+
+void ClusterProcesses::start_master(std::size_t index) {
+  const std::string port = endpoints_[index].substr(endpoints_[index].rfind(':') + 1);
+  std::vector<std::string> arguments = {
+      "master", "--store",  store(master_to_store, index),  "--port",
+      port,     "--ttl-ms", std::to_string(options_.ttl_ms)};
+  arguments.insert(arguments.end(), options_.master_options.begin(), options_.master_options.end());
+  masters[index].reset();
+  masters[index] = std::make_unique<BackgroundProgram>(arguments, std::vector<std::string>{},
+                                                       options_.environment);
+  const json event = masters[index]->event();
+  EXPECT_EQ(event.value("event", ""), "start") << event;
+  endpoints_[index] = event.value("endpoint", "");
 }
 
 void ClusterProcesses::start_node(std::size_t index) {
   std::vector<std::string> arguments = {"node",
                                         "--store",
-                                        store(),
+                                        store(node_to_store, index),
                                         "--id",
                                         fmt::format("n{}", index),
                                         "--ttl-ms",
@@ -116,8 +150,19 @@ void ClusterProcesses::start_node(std::size_t index) {
                                         "--owner-log",
                                         log_path(index)};
   arguments.insert(arguments.end(), options_.node_options.begin(), options_.node_options.end());
-  nodes[index] = std::make_unique<BackgroundProgram>(arguments);
-  EXPECT_EQ(nodes[index]->event().value("event", ""), "start");
+  if (options_.has_proxies) {
+    arguments.insert(arguments.end(), {"--advertise", to_node[index]->endpoint(), "--port",
+                                       std::to_string(node_ports_[index])});
+  }
+  nodes[index].reset();
+  nodes[index] = std::make_unique<BackgroundProgram>(arguments, std::vector<std::string>{},
+                                                     options_.environment);
+  const json event = nodes[index]->event();
+  EXPECT_EQ(event.value("event", ""), "start") << event;
+  node_ports_[index] = event.value("port", 0);
+  if (options_.has_proxies) {
+    to_node[index]->set_target(fmt::format("127.0.0.1:{}", node_ports_[index]));
+  }
 }
 
 void ClusterProcesses::lose_store() {
@@ -132,8 +177,8 @@ std::string ClusterProcesses::address(const std::string& rest) const {
 }
 
 Result<json> ClusterProcesses::ask(const json& request, int patience_ms) const {
-  const auto dialer = cluster::make_tcp_dialer();
-  cluster::MasterClient client(*dialer, endpoints_);
+  const auto messenger = cluster::Messenger::create().value();
+  cluster::MasterClient client(*messenger, endpoints_);
   return client.call(request, std::chrono::milliseconds(patience_ms));
 }
 
@@ -188,7 +233,8 @@ std::vector<ClusterProcesses::Owned> ClusterProcesses::owners(const std::string&
   return all;
 }
 
-void ClusterProcesses::expect_one_owner_at_a_time() const {
+std::size_t ClusterProcesses::expect_one_owner_at_a_time() const {
+  std::size_t placements = 0;
   std::set<std::string> allocs;
   for (std::size_t node = 0; node < nodes.size(); ++node) {
     std::ifstream file(log_path(node));
@@ -200,6 +246,7 @@ void ClusterProcesses::expect_one_owner_at_a_time() const {
   }
   for (const std::string& alloc : allocs) {
     const std::vector<Owned> all = owners(alloc);
+    placements += all.size();
     for (std::size_t i = 1; i < all.size(); ++i) {
       EXPECT_LE(all[i - 1].until, all[i].from)
           << alloc << ": on " << all[i - 1].node << " (epoch " << all[i - 1].epoch << ") and on "
@@ -207,6 +254,7 @@ void ClusterProcesses::expect_one_owner_at_a_time() const {
       EXPECT_LT(all[i - 1].epoch, all[i].epoch) << alloc;
     }
   }
+  return placements;
 }
 
 }  // namespace tessera::testing

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "breaking_proxy.h"
 #include "store/local_etcd.h"
 
 namespace tessera::testing {
@@ -18,7 +19,10 @@ namespace tessera::testing {
 // `tessera VERB ... --json` in the background.
 class BackgroundProgram {
  public:
-  explicit BackgroundProgram(const std::vector<std::string>& arguments);
+  // `before` stands in front of the program ("ip", "netns", "exec", ...); `environment` are "KEY=VALUE" for it alone.
+  explicit BackgroundProgram(const std::vector<std::string>& arguments,
+                             const std::vector<std::string>& before = {},
+                             const std::vector<std::string>& environment = {});
   ~BackgroundProgram();  // kills it
   BackgroundProgram(const BackgroundProgram&) = delete;
   BackgroundProgram& operator=(const BackgroundProgram&) = delete;
@@ -36,9 +40,13 @@ class BackgroundProgram {
 
 struct ClusterProcessesOptions {
   int masters = 1, nodes = 2;
+  int etcd_members = 1;
   int ttl_ms = 2000;
   int idle_ms = 600;
-  std::vector<std::string> node_options = {};
+  std::vector<std::string> node_options = {}, master_options = {};
+  std::vector<std::string> environment = {};  // of both
+  // Nodes and masters come to the store, and clients and masters to the nodes, through proxies that can break.
+  bool has_proxies = false;
 };
 
 class ClusterProcesses {
@@ -49,6 +57,9 @@ class ClusterProcesses {
   // Empty; or why it cannot run here, as there is no etcd.
   static std::string why_not();
 
+  const std::string& folder() const { return folder_; }
+  const std::vector<std::string>& endpoints() const { return endpoints_; }  // of masters
+  std::string log_path(std::size_t node) const;
   std::string address(const std::string& rest) const;
   Result<nlohmann::json> ask(const nlohmann::json& request, int patience_ms = 30000) const;
   // Until `is_so(status)`; false: not within two minutes.
@@ -68,6 +79,11 @@ class ClusterProcesses {
   // The index of the node that has the allocation now.
   std::size_t node_of(const std::string& alloc) const;
   void start_node(std::size_t index);
+  void start_master(std::size_t index);  // where it was
+  // Of a node or master, one for each member of the store; and of a node, by which others reach it.
+  using Proxies = std::vector<std::unique_ptr<BreakingProxy>>;
+  std::vector<Proxies> node_to_store, master_to_store;
+  Proxies to_node;
   // etcd begins again with nothing, where it was.
   void lose_store();
   // What owner logs say of an allocation: from when to when each placement could have run, by the steady clock.
@@ -76,20 +92,20 @@ class ClusterProcesses {
     std::int64_t epoch = 0, from = 0, until = 0;
   };
   std::vector<Owned> owners(const std::string& alloc) const;
-  // Of all allocations in the logs: no two placements at once. Fails the test otherwise.
-  void expect_one_owner_at_a_time() const;
+  // Of all allocations in the logs: no two placements at once. Fails the test otherwise. The number of placements.
+  std::size_t expect_one_owner_at_a_time() const;
 
   std::unique_ptr<store::LocalEtcd> etcd;
   std::vector<std::unique_ptr<BackgroundProgram>> masters, nodes;
 
  private:
   static void pause_shortly();
-  std::string log_path(std::size_t node) const;
-  std::string store() const;
+  std::string store(const std::vector<Proxies>& through, std::size_t index) const;
 
   ClusterProcessesOptions options_;
   std::string folder_;
   std::vector<std::string> endpoints_;  // of masters
+  std::vector<int> node_ports_;         // the last ones; 0: none yet
 };
 
 }  // namespace tessera::testing

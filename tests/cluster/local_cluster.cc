@@ -7,7 +7,7 @@
 
 #include "arch/architecture_file.h"
 #include "cluster/master_client.h"
-#include "cluster/tcp.h"
+#include "cluster/messenger.h"
 
 namespace tessera::testing {
 
@@ -21,7 +21,10 @@ LocalCluster::LocalCluster(LocalClusterOptions options) {
     const std::lock_guard lock(mutex_);
     audit_.push_back(line);
   };
-  master = cluster::RunningMaster::start(store, {.master = std::move(of_master)}).value();
+  messenger_ = options.messenger;
+  master = cluster::RunningMaster::start(store,
+                                         {.messenger = messenger_, .master = std::move(of_master)})
+               .value();
   for (int i = 0; i < options.nodes; ++i) {
     cluster::NodeOptions of_node{.id = fmt::format("n{}", i)};
     of_node.ttl = options.ttl;
@@ -30,9 +33,18 @@ LocalCluster::LocalCluster(LocalClusterOptions options) {
       const std::lock_guard lock(mutex_);
       log_.push_back(line);
     };
-    nodes.push_back(cluster::RunningNode::start(
-                        store, {.cards = {*load_chip_config(options.arch)}, .node = of_node})
-                        .value());
+    cluster::RunningNodeOptions of_running;
+    of_running.messenger = messenger_;
+    of_running.advertised = options.advertised;
+    of_running.shared_memory_folder = options.shared_memory_folder;
+    of_running.ucx = options.ucx;
+    of_running.cards = {*load_chip_config(options.arch)};
+    of_running.node = of_node;
+    of_running.node.audit = [this](const json& line) {
+      const std::lock_guard lock(mutex_);
+      audit_.push_back(line);
+    };
+    nodes.push_back(cluster::RunningNode::start(store, of_running).value());
   }
   if (options.tenants.empty()) wait_for_nodes(nodes.size());
 }
@@ -43,8 +55,8 @@ std::string LocalCluster::address(const std::string& rest) const {
 }
 
 Result<json> LocalCluster::ask(const json& request) const {
-  const auto dialer = cluster::make_tcp_dialer();
-  cluster::MasterClient client(*dialer, {master->endpoint()});
+  const auto messenger = cluster::Messenger::create(messenger_).value();
+  cluster::MasterClient client(*messenger, {master->endpoint()});
   return client.call(request, std::chrono::seconds(30));
 }
 

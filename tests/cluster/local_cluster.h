@@ -17,6 +17,9 @@ struct LocalClusterOptions {
   std::string arch = "cloud16";
   std::chrono::milliseconds ttl{2000}, idle_limit{5000};
   std::string tenants = {};  // the text of the file; empty: none
+  cluster::MessengerOptions messenger = {};
+  std::string shared_memory_folder = {}, advertised = {};
+  bool ucx = false;
 };
 
 class LocalCluster {
@@ -24,6 +27,7 @@ class LocalCluster {
   // Before those that write them.
   mutable std::mutex mutex_;  // of the lines
   std::vector<nlohmann::json> log_, audit_;
+  cluster::MessengerOptions messenger_;
 
  public:
   explicit LocalCluster(LocalClusterOptions options = {});

@@ -5,15 +5,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "../runtime/card_models.h"
 #include "cluster/channel.h"
-#include "cluster/tcp.h"
+#include "cluster/messenger.h"
 #include "local_cluster.h"
 #include "tessera/session.h"
+#include "transport/frame.h"
 
 namespace tessera {
 namespace {
@@ -136,7 +138,7 @@ TEST(ClusterAllocations, ADrainedNodeGetsNothingNew) {
 
 TEST(ClusterNodes, WhoHasNoTicketIsAnsweredNothing) {
   const LocalCluster cluster;
-  const auto dialer = cluster::make_tcp_dialer();
+  const auto dialer = cluster::Messenger::create().value();
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   auto channel = dialer->open(cluster.nodes[0]->endpoint(), deadline).value();
   const auto ask = [&](const char* text) { return error_of(channel->call(text, {}, deadline)); };
@@ -160,14 +162,17 @@ TEST(ClusterNodes, WhoSaysNothingAndWhoSaysHalfAMessageIsClosed) {
       return cluster::Reply{};
     }
   } nobody;
+  using transport::FrameKind;
   constexpr std::chrono::milliseconds kSoon{100};
   constexpr std::chrono::hours kLater{1};
-  const auto is_closed = [&](std::chrono::milliseconds first, std::chrono::milliseconds each,
+  const auto is_closed = [&](std::chrono::milliseconds greeting, std::chrono::milliseconds progress,
                              std::span<const std::byte> said) {
-    const auto server =
-        cluster::TcpServer::start(
-            {.first_message_time = first, .message_time = each, .responder = &nobody})
-            .value();
+    cluster::MessengerOptions options;
+    options.handshake_time = greeting;
+    options.progress_time = progress;
+    options.silence_time = kLater;
+    const auto messenger = cluster::Messenger::create(options).value();
+    const auto server = messenger->serve({.responder = &nobody}).value();
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(static_cast<std::uint16_t>(server->port()));
@@ -175,20 +180,22 @@ TEST(ClusterNodes, WhoSaysNothingAndWhoSaysHalfAMessageIsClosed) {
     const timeval limit{.tv_sec = 60, .tv_usec = 0};
     const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ::setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    char answer = 0;
-    const bool closed =
-        ::connect(descriptor, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0 &&
-        ::send(descriptor, said.data(), said.size(), MSG_NOSIGNAL) == std::ssize(said) &&
-        ::recv(descriptor, &answer, 1, 0) == 0;
+    std::array<char, 100> answer{};
+    bool closed = ::connect(descriptor, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0 &&
+                  ::send(descriptor, said.data(), said.size(), MSG_NOSIGNAL) == std::ssize(said);
+    ssize_t heard = 1;  // its greeting, and then the end
+    while (heard > 0) heard = ::recv(descriptor, answer.data(), answer.size(), 0);
+    closed = closed && heard == 0;
     ::close(descriptor);
     return closed;
   };
-  cluster::MessageHead head{.kind = cluster::MessageKind::kRequest, .id = 1};
-  head.text_bytes = 2;
-  const auto whole = cluster::encode_head(head);
+  std::vector<std::byte> said = transport::encode_signal(FrameKind::kGreeting);
   EXPECT_TRUE(is_closed(kSoon, kLater, {}));
-  EXPECT_TRUE(is_closed(kLater, kSoon, std::span(whole).first(3)));
-  EXPECT_TRUE(is_closed(kLater, kSoon, whole));
+  EXPECT_TRUE(is_closed(kSoon, kLater, std::span(said).first(3)));
+  const auto message = transport::encode_message(
+      cluster::encode_header({cluster::MessageKind::kRequest, 1, "{}"}), {});
+  said.insert(said.end(), message.begin(), message.end() - 1);
+  EXPECT_TRUE(is_closed(kLater, kSoon, said));
 }
 
 }  // namespace

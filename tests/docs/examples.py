@@ -263,7 +263,7 @@ def lines_of(page, scores):
             NotRun("runs until it is ended; cluster_command_test asks one"),
         "$ tessera master --store etcd:127.0.0.1:2379 --port 7400 --tenants-file tenants.json --audit-file audit.jsonl":
             NotRun("run until they are ended; cluster_failures_test starts them"),
-        "{\"tenants\": [{\"name\": \"a\", \"token\": \"at least 16 bytes\", \"cores_max\": 8, \"memory_bytes_max\": 0, \"operator\": false}]}":
+        "{\"tenants\": [{\"name\": \"a\", \"token\": \"at least 16 bytes\", \"cores_max\": 8, \"memory_bytes_max\": 0, \"requests_per_second_max\": 200,":
             NotRun("a file of tenants; cluster_test reads one"),
     },
     "docs/serve.md": {
@@ -272,6 +272,8 @@ def lines_of(page, scores):
         '{"tenants": [': PICTURE,
         "$ tessera serve --model-repository models --http-port 8000 --grpc-port 8001 &":
             NotRun("serves until it is ended; serve_test asks one"),
+        "$ tessera serve --model-repository models --cluster HOST:PORT --cores 4 --instances 2":
+            NotRun("serves until it is ended; cluster_failures_test asks one"),
     },
     "docs/schedule.md": {
         "event ──► [ admit ] ──► [ divide ] ──► [ place ] ──► [ carry out ] ──► actions": PICTURE,

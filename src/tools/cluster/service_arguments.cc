@@ -8,7 +8,11 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <filesystem>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -25,7 +29,76 @@ bool is_loopback(const std::string& address) {
   return address == "localhost" || address == "::1" || address.starts_with("127.");
 }
 
+// Lines that cannot be written, as the disk is full, wait until there is room: so many, and then the oldest are lost.
+// Both is told on standard error.
+class LineFile {
+ public:
+  LineFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  ~LineFile() { ::close(descriptor_); }
+  LineFile(const LineFile&) = delete;
+  LineFile& operator=(const LineFile&) = delete;
+
+  void add(std::string line) {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(line));
+    if (waiting_.size() > kWaitingMax) {
+      waiting_.pop_front();
+      ++lost_;
+    }
+    while (!waiting_.empty()) {
+      std::string& first = waiting_.front();
+      const ssize_t written = ::write(descriptor_, first.data(), first.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return note_failure(errno);
+      first.erase(0, static_cast<std::size_t>(written));
+      if (first.empty()) waiting_.pop_front();
+    }
+    if (!std::exchange(has_failed_, false)) return;
+    show_lines(stderr, fmt::format("'{}' is written again; {} lines were lost\n", path_, lost_));
+    lost_ = 0;
+  }
+
+ private:
+  static constexpr std::size_t kWaitingMax = 10'000;
+  void note_failure(int error) {
+    if (std::exchange(has_failed_, true)) return;
+    show_lines(stderr, fmt::format("cannot write '{}': {}; up to {} lines wait for room\n", path_,
+                                   std::strerror(error), kWaitingMax));
+  }
+
+  const std::string path_;
+  const int descriptor_;
+  std::mutex mutex_;  // of what follows
+  std::deque<std::string> waiting_;
+  bool has_failed_ = false;
+  std::size_t lost_ = 0;
+};
+
 }  // namespace
+
+void TlsArguments::add_to(CLI::App& app, const std::string& without_tls_help) {
+  app.add_option("--tls-authority", authority,
+                 "PEM file: who signs the certificates of all machines of the cluster");
+  app.add_option("--tls-certificate", certificate, "PEM file: this machine's certificate");
+  app.add_option("--tls-key", key, "PEM file of its key");
+  app.add_flag("--without-tls", without_tls, without_tls_help);
+}
+
+Result<cluster::MessengerOptions> TlsArguments::messenger() const {
+  cluster::MessengerOptions options;
+  options.allow_plain_network = without_tls;
+  if (authority.empty() && certificate.empty() && key.empty()) return options;
+  if (authority.empty() || certificate.empty() || key.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "--tls-authority, --tls-certificate and --tls-key belong together; give all"};
+  }
+  if (without_tls) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "--without-tls and --tls-authority contradict each other; give one of them"};
+  }
+  options.tls = {.authority = authority, .certificate = certificate, .key = key};
+  return options;
+}
 
 void ServiceArguments::add_to(CLI::App& app, const char* port_option, int port_default) {
   port = port_default;
@@ -36,8 +109,10 @@ void ServiceArguments::add_to(CLI::App& app, const char* port_option, int port_d
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   app.add_option("--address", address, "where it listens")->capture_default_str();
-  app.add_option("--advertise", advertised, "host by which others reach it; else the address");
-  app.add_flag("--without-tls", without_tls, "listen at an address that others reach, too");
+  app.add_option("--advertise", advertised,
+                 "HOST or HOST:PORT by which others reach it; else the address");
+  tls.add_to(app, "listen at an address that others reach, too, without TLS");
+  app.add_flag("--store-tls", store_tls, "etcd is asked with TLS, and with these certificates");
   app.add_option("--ttl-ms", ttl_ms, "milliseconds that its lease lasts without a renewal")
       ->check(CLI::Range(300, 600000))
       ->capture_default_str();
@@ -47,12 +122,12 @@ void ServiceArguments::add_to(CLI::App& app, const char* port_option, int port_d
 }
 
 Status ServiceArguments::check_address() const {
-  if (is_loopback(address) || without_tls) return {};
+  if (is_loopback(address) || tls.without_tls || !tls.authority.empty()) return {};
   return Error{
       ErrorCode::kInvalidArgument,
       fmt::format("--address {} is not of this machine alone, and there is no TLS: anybody "
-                  "who reaches it may use the cluster; give --without-tls too if that is "
-                  "meant, or listen at 127.0.0.1",
+                  "who reaches it may use the cluster; give --tls-authority, --tls-certificate "
+                  "and --tls-key, --without-tls too if that is meant, or listen at 127.0.0.1",
                   address)};
 }
 
@@ -70,8 +145,25 @@ Result<std::unique_ptr<store::Store>> ServiceArguments::open_store() const {
     begin = end + 1;
   }
   // A member that is gone must not take a renewal's whole time.
+  if (store_tls && tls.authority.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "--store-tls needs --tls-authority, --tls-certificate and --tls-key"};
+  }
+  if (store_tls) {
+    options.authority_file = tls.authority;
+    options.certificate_file = tls.certificate;
+    options.key_file = tls.key;
+  }
   options.attempt_time = std::chrono::milliseconds(std::max(100, ttl_ms / 10));
   return store::connect_etcd(options);
+}
+
+std::string shared_memory_folder() {
+  const char* const own = std::getenv("XDG_RUNTIME_DIR");  // NOLINT(concurrency-mt-unsafe)
+  if (own != nullptr && *own != 0) return own;
+  std::error_code failed;
+  const auto folder = std::filesystem::temp_directory_path(failed);
+  return failed ? "/tmp" : folder.string();
 }
 
 void tell_event(bool json, const nlohmann::json& document, const std::string& text) {
@@ -80,6 +172,7 @@ void tell_event(bool json, const nlohmann::json& document, const std::string& te
 }
 
 void end_on_signals() {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write
   std::signal(SIGINT, [](int) { interrupted = true; });
   std::signal(SIGTERM, [](int) { interrupted = true; });
 }
@@ -100,15 +193,10 @@ Result<std::function<void(const nlohmann::json&)>> line_log(const std::string& p
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("cannot write '{}': {}", path, std::strerror(errno))};
   }
-  const std::shared_ptr<int> file(new int(descriptor), [](int* one) {
-    ::close(*one);
-    delete one;
-  });
-  // One write a line: lines of several threads do not mix.
-  return std::function<void(const nlohmann::json&)>([file](const nlohmann::json& document) {
-    const std::string line = json_line(document) + "\n";
-    if (::write(*file, line.data(), line.size()) < 0) return;  // a disk that is full loses the line
-  });
+  const auto file =
+      std::make_shared<LineFile>(path, descriptor);  // shared by copies of the function
+  return std::function<void(const nlohmann::json&)>(
+      [file](const nlohmann::json& document) { file->add(json_line(document) + "\n"); });
 }
 
 }  // namespace tessera::tools

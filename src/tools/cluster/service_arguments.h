@@ -8,21 +8,32 @@
 #include <string>
 
 #include "base/result.h"
+#include "cluster/messenger.h"
 #include "store/store.h"
 
 namespace tessera::tools {
+
+// The certificates of this machine, for masters, nodes and who asks them.
+struct TlsArguments {
+  std::string authority, certificate, key;
+  bool without_tls = false;
+
+  void add_to(CLI::App& app, const std::string& without_tls_help);
+  Result<cluster::MessengerOptions> messenger() const;
+};
 
 struct ServiceArguments {
   std::string store;
   std::string address = "127.0.0.1", advertised;
   int port = 0;
-  bool without_tls = false;
+  TlsArguments tls;
+  bool store_tls = false;
   int ttl_ms = 3000;
   double seconds = 0;
   bool json = false;
 
   void add_to(CLI::App& app, const char* port_option, int port_default);
-  // An address that others reach, too, is refused unless it is said twice.
+  // An address that others reach, too, is refused without TLS unless it is said twice.
   Status check_address() const;
   Result<std::unique_ptr<store::Store>> open_store() const;
 };
@@ -33,6 +44,8 @@ void tell_event(bool json, const nlohmann::json& document, const std::string& te
 void end_on_signals();
 // Until the time is over (0: never), or a signal.
 void wait_until_end(double seconds);
+// Where nodes have their sockets of shared memory: XDG_RUNTIME_DIR, or the folder of temporary files.
+std::string shared_memory_folder();
 // Appends lines of JSON to a file, each at once. Empty path: nothing. The function may be called by threads.
 Result<std::function<void(const nlohmann::json&)>> line_log(const std::string& path);
 

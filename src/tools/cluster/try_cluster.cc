@@ -12,8 +12,8 @@
 
 #include "arch/architecture_file.h"
 #include "cluster/master_client.h"
+#include "cluster/messenger.h"
 #include "cluster/processes.h"
-#include "cluster/tcp.h"
 #include "store/etcd_store.h"
 #include "store/in_process_store.h"
 #include "store/local_etcd.h"
@@ -68,8 +68,8 @@ Status open_store(bool etcd, TryStore& made) {
 
 // Until the master has all of them.
 Status wait_for_cards(const std::string& master, int cards) {
-  const auto dialer = cluster::make_tcp_dialer();
-  cluster::MasterClient client(*dialer, {master});
+  TESSERA_TRY(const auto messenger, cluster::Messenger::create());
+  cluster::MasterClient client(*messenger, {master});
   constexpr std::chrono::seconds kForStart{30};
   const auto last = std::chrono::steady_clock::now() + kForStart;
   while (std::chrono::steady_clock::now() < last) {
@@ -93,6 +93,7 @@ Status try_cluster(const TryArguments& arguments) {
   std::vector<std::unique_ptr<cluster::RunningNode>> nodes;
   for (int i = 0; i < arguments.nodes; ++i) {
     cluster::RunningNodeOptions options;
+    options.shared_memory_folder = shared_memory_folder();
     options.cards.assign(static_cast<std::size_t>(arguments.cards), chip);
     options.node.id = fmt::format("n{}", i);
     TESSERA_TRY(nodes.emplace_back(), cluster::RunningNode::start(*store.store, options));

@@ -8,7 +8,8 @@
 
 #include "cluster/address.h"
 #include "cluster/master_client.h"
-#include "cluster/tcp.h"
+#include "cluster/messenger.h"
+#include "tools/cluster/service_arguments.h"
 #include "tools/cluster/try_cluster.h"
 #include "tools/terminal/console.h"
 #include "tools/verb.h"
@@ -26,6 +27,7 @@ struct ClusterArguments {
   std::int64_t memory_bytes = 0, weight = 1, after = 0;
   bool undo = false, etcd = false, json = false;
   double seconds = 0, patience = 10;
+  TlsArguments tls;
 };
 
 Error wrong(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
@@ -35,8 +37,9 @@ Result<json> ask(const ClusterArguments& arguments, json request) {
   if (!arguments.token_file.empty()) {
     TESSERA_TRY(request["token"], cluster::read_token(arguments.token_file));
   }
-  const auto dialer = cluster::make_tcp_dialer();
-  cluster::MasterClient client(*dialer, arguments.masters);
+  TESSERA_TRY(const cluster::MessengerOptions options, arguments.tls.messenger());
+  TESSERA_TRY(const auto messenger, cluster::Messenger::create(options));
+  cluster::MasterClient client(*messenger, arguments.masters);
   return client.call(
       request, std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * arguments.patience)));
 }
@@ -220,6 +223,7 @@ void add_cluster_options(CLI::App& app, ClusterArguments& arguments) {
       ->capture_default_str();
   app.add_option("--tenant", arguments.tenant, "who asks, where the cluster has no tokens");
   app.add_option("--token-file", arguments.token_file, "the tenant's token");
+  arguments.tls.add_to(app, "beyond this machine without TLS, if that is meant");
   app.add_option("--patience", arguments.patience, "seconds that a master is waited for")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();

@@ -32,9 +32,11 @@ Status run_master(const MasterArguments& arguments) {
   TESSERA_TRY(options.audit, line_log(arguments.audit_file));
   TESSERA_TRY(const auto store, service.open_store());
   end_on_signals();
+  TESSERA_TRY(const cluster::MessengerOptions messenger, service.tls.messenger());
   TESSERA_TRY(auto master, cluster::RunningMaster::start(*store, {.address = service.address,
                                                                   .port = service.port,
                                                                   .advertised = service.advertised,
+                                                                  .messenger = messenger,
                                                                   .master = std::move(options)}));
   tell_event(service.json, {{"event", "start"}, {"endpoint", master->endpoint()}},
              fmt::format("master at {}   (ends with Ctrl-C)", master->endpoint()));

@@ -31,8 +31,8 @@ struct ServeArguments {
   std::optional<int> grpc_port, metrics_port;
   std::string certificate, key, token_file, trace_file;
   bool without_tls = false;
-  std::string device = "host", arch = "tessera128";
-  int instances = 1, threads = 0;
+  std::string device, arch, cluster;  // empty: not given
+  int instances = 1, threads = 0, cores = 1;
   std::int64_t request_bytes = std::int64_t{64} << 20;
   int connections = 1024;
   double shutdown_seconds = 30, seconds = 0;
@@ -186,11 +186,30 @@ Status check_address(const ServeArguments& arguments) {
                            arguments.address)};
 }
 
+// Of models whose config.json says nothing else.
+Status set_device(const ServeArguments& arguments, serve::ModelConfig& defaults) {
+  if (!arguments.cluster.empty() && !arguments.device.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "--cluster and --device are both devices of models; give one of them"};
+  }
+  TESSERA_TRY(defaults.device,
+              device_kind_from_name(arguments.device.empty() ? "host" : arguments.device));
+  constexpr std::string_view kPrefix = "cluster:";
+  if (!arguments.cluster.empty()) {
+    const bool has_prefix = arguments.cluster.starts_with(kPrefix);
+    defaults.cluster = has_prefix ? arguments.cluster : std::string(kPrefix) + arguments.cluster;
+  }
+  // What the cards of a cluster are unless they are started otherwise.
+  const char* const usual = arguments.cluster.empty() ? "tessera128" : "cloud16";
+  defaults.arch = arguments.arch.empty() ? usual : arguments.arch;
+  defaults.cores = arguments.cores;
+  return {};
+}
+
 Result<serve::ServiceOptions> service_options(const ServeArguments& arguments) {
   serve::ServiceOptions options;
   options.repository = arguments.repository;
-  TESSERA_TRY(options.defaults.device, device_kind_from_name(arguments.device));
-  options.defaults.arch = arguments.arch;
+  TESSERA_RETURN_IF_ERROR(set_device(arguments, options.defaults));
   options.defaults.instances = arguments.instances;
   options.defaults.threads = arguments.threads;
   options.request_bytes = static_cast<std::size_t>(arguments.request_bytes);
@@ -253,10 +272,16 @@ Action serve_verb(CLI::App& app) {
                  "JSON file of tenants, their tokens, models and limits");
   app.add_option("--trace-file", arguments->trace_file,
                  "where the parts of each request go, for Perfetto");
-  app.add_option("--device", arguments->device, "host, sim or ref, unless a config.json says")
+  app.add_option("--device", arguments->device,
+                 "host (unless given), sim or ref, unless a config.json says");
+  app.add_option("--cluster", arguments->cluster,
+                 "HOST:PORT[,HOST:PORT][?KEY=VALUE&...] of a cluster's masters, whose processors "
+                 "run the models; keys as in a device's name: token_file, tls_authority ...");
+  app.add_option("--cores", arguments->cores, "of sim or the cluster for each run, likewise")
+      ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  app.add_option("--arch", arguments->arch, "profile or architecture file, likewise")
-      ->capture_default_str();
+  app.add_option("--arch", arguments->arch,
+                 "profile or architecture file, likewise (tessera128; of a cluster cloud16)");
   app.add_option("--instances", arguments->instances, "runs of a model side by side, likewise")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();

@@ -4,6 +4,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -65,12 +66,25 @@ Authority::~Authority() {
 }
 
 TlsFiles Authority::sign(const std::string& common_name, const std::string& host) {
+  return sign_until(common_name, host, 24L * 3600);
+}
+
+TlsFiles Authority::sign_expired(const std::string& common_name) {
+  return sign_until(common_name, "localhost", -3600);
+}
+
+// So many seconds from now.
+TlsFiles Authority::sign_until(const std::string& common_name, const std::string& host,
+                               long seconds) {
   const std::string base = folder_ + "/" + std::to_string(++count_);
   EVP_PKEY* const key = EVP_EC_gen("P-256");
   X509* const certificate = new_certificate(key, common_name, 1 + count_);
+  X509_gmtime_adj(X509_getm_notAfter(certificate), seconds);
+  X509_gmtime_adj(X509_getm_notBefore(certificate), std::min(-3600L, seconds - 3600));
   X509_set_issuer_name(certificate, X509_get_subject_name(state_->certificate));
-  const std::string names =
-      host == "localhost" ? "DNS:localhost,IP:127.0.0.1,IP:::1" : "DNS:" + host;
+  const std::string names = host == "localhost"       ? "DNS:localhost,IP:127.0.0.1,IP:::1"
+                            : host.starts_with("IP:") ? host
+                                                      : "DNS:" + host;
   add_extension(certificate, state_->certificate, NID_subject_alt_name, names);
   X509_sign(certificate, state_->key, EVP_sha256());
   const TlsFiles files{

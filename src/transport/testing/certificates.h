@@ -12,11 +12,14 @@ class Authority {
  public:
   explicit Authority(std::string folder);
   ~Authority();
-  // For the names and addresses of loopback, or for another name.
+  // For the names and addresses of loopback, or for another name; "IP:ADDRESS": for an address.
   TlsFiles sign(const std::string& common_name, const std::string& host = "localhost");
+  // For loopback, and an hour ago it was valid no more.
+  TlsFiles sign_expired(const std::string& common_name);
 
  private:
   struct State;
+  TlsFiles sign_until(const std::string& common_name, const std::string& host, long seconds);
   std::string folder_;
   State* state_;
   int count_ = 0;
