@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 
 #include "arith/kernels/surface.h"
@@ -42,11 +41,14 @@ class PartitionedMemory {
                   std::int64_t channel_first = 0);
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const { std::free(p); }
+  struct GiveBack {
+    void operator()(std::byte* taken) const;
+    std::size_t bytes;
   };
+  std::size_t size() const { return static_cast<std::size_t>(partitions_ * pitch_); }
+
   std::int64_t partitions_, bytes_, pitch_;
-  std::unique_ptr<std::byte, Free> data_;  // zero at power-up
+  std::unique_ptr<std::byte, GiveBack> data_;  // zero at power-up
 };
 
 }  // namespace tessera::engines
