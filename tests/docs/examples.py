@@ -17,6 +17,7 @@ class Shell:
     varying: tuple = ()    # patterns that differ from run to run: masked in the page and in the output
     optional: tuple = ()   # patterns of whole lines that not every run prints
     long: str = ""         # how long it takes, where only `--long` (make test-long) runs it
+    everyday: "Shell | None" = None  # the smaller form of a long one, which the other runs take
     status: int = 0        # of the last command
 
 
@@ -81,7 +82,10 @@ BLOCKS = {
         "$ scripts/serve_demo.sh build/release --http-port 8000 &":
             NotRun("serves until it is ended; ocr_served_line runs it"),
         "make package": NotRun("tests/packages makes the packages, installs them and uses them"),
-        "16 lines of text": Shell(command="scripts/demo.sh build/release", needs=("ocr", "ocr_models")),
+        "16 lines of text": Shell(
+            command="scripts/demo.sh build/release", needs=("ocr", "ocr_models"), long="a minute",
+            everyday=Shell(command="scripts/demo.sh build/release '' --device sim", needs=("ocr", "ocr_models"),
+                           optional=(r"4 cores of cloud16: .*",))),
         "scripts/demo.sh build/release photo.jpg --device host":
             Shell(replace={"scripts/demo.sh": ("photo.jpg", "examples/ocr/picture/station.png")}, needs=("ocr", "ocr_models")),
         "tessera=build/release/src/tools/tessera": Shell(
@@ -102,7 +106,9 @@ BLOCKS = {
                        "$tessera repro card": "takes minutes; card_cases_test runs parts of it"}),
         'chain "hidden"': Excerpt("examples/firmware/perceptron.tasm", ignoring=";.*"),
         "$ tessera derive ch_PP-OCRv4_rec_infer.onnx --shape x=1x3x48x320 --to onnx -o rec.onnx --verify 2":
-            Shell(needs=("ocr_models",)),
+            Shell(needs=("ocr_models",), long="a minute",
+                  everyday=Shell(needs=("ocr_models",), replace={"tessera derive": ("--verify 2", "")},
+                                 optional=(r"program and derived software .*",))),
         "$tessera report model.onnx --arch my.toml":
             Shell(setup="cp arch/tessera128.toml my.toml; tessera=build/release/src/tools/tessera"),
         "#include <tessera/tessera.h>": Code(
@@ -163,9 +169,15 @@ BLOCKS = {
         'graph "test" f16': Excerpt("src/graph/dump_test.cc", quoted=True),
     },
     "docs/performance.md": {
-        "$ tessera bench --suite roofline": Shell(varying=(r"\d+$",)),
+        "$ tessera bench --suite roofline": Shell(
+            varying=(r"\d+$",), long="a minute",
+            everyday=Shell(
+                varying=(r"\d+$",), replace={"tessera bench": ("roofline", "roofline --networks mobilenet_v1,resnet50")},
+                optional=(r"(resnet18|vgg16|googlenet|inception_v3|yolov3|yolov3_tiny|ssd_mobil\.\.\.|ssd_vgg|vit_tiny|"
+                          r"bert_base) .*", r"geometric mean .*"))),
         "$ tessera bench resnet50.onnx --suite devices --repeat 12": Shell(
             setup="tessera zoo resnet50 -o resnet50.onnx",
+            replace={"tessera bench": ("--repeat 12", "--repeat 2")},
             varying=(r"\b\d+\.\d{3} ", r"\b\d+\.\d (?=[\d-])", r"(?<=\d )\d+\.\d\d$", r"(?<=^sim / host )[\d.]+",
                      r"(?<=^values / timing-only )[\d.]+", r"(?<=time x )[\d.]+")),
         "for set in all avx512vnni avx512 avx2; do": BENCHMARK,

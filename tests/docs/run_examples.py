@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """Runs the examples of the README and the pages of docs/, and compares what is printed with what they state.
 
-    run_examples.py SOURCE_FOLDER BUILD_FOLDER WORK_FOLDER [--long] [--write] [PART OF A PLACE]
+    run_examples.py SOURCE_FOLDER BUILD_FOLDER WORK_FOLDER [--long] [--write] [--share NUMBER/OF] [PART OF A PLACE]
 
 examples.py defines what is done with each block; a block that it does not list fails. A block whose needs are
 not met (a model that cannot be fetched, a program that was not built) is skipped, with the reason. --long runs
-the examples that take minutes, and no others. --write puts what is printed into the pages, for you to read and to
-judge. Prints one line per block; status 1 where one fails.
+the examples that take minutes, and no others; some of them have a smaller form for every day. --write puts what is
+printed into the pages, for you to read and to judge. --share 2/3 runs the second of three parts, which may run at
+once. Prints one line per block, with the processor seconds that it took; status 1 where one fails.
 """
+import argparse
 import math
 import os
 import re
+import resource
 import shlex
 import shutil
 import struct
@@ -22,9 +25,20 @@ from pathlib import Path
 from examples import BLOCKS, Architecture, Code, Excerpt, Firmware, NotRun, Shell
 from pages import blocks_of, commands_of, comparable, difference, mended, normal
 
-LONG, WRITE = "--long" in sys.argv, "--write" in sys.argv
-ARGUMENTS = [argument for argument in sys.argv[1:] if argument not in ("--long", "--write")]
-SOURCE, BUILD, WORK = (Path(argument).resolve() for argument in ARGUMENTS[:3])
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("folders", nargs=3, type=lambda text: Path(text).resolve())
+    parser.add_argument("part", nargs="?", default="")
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--share", default=(1, 1), type=lambda text: tuple(int(number) for number in text.split("/")))
+    return parser.parse_args()
+
+
+ARGUMENTS = arguments()
+SOURCE, BUILD, WORK = ARGUMENTS.folders
 PATIENCE = 900  # seconds per command; each takes a small part of them
 RELU = Path("/usr/share/libonnx-testdata/data/node/test_relu/model.onnx")
 
@@ -175,7 +189,7 @@ def run_shell(block, example, folder):
         if stated is None or not any(normal(line) for line in stated):
             continue
         found = difference(*(comparable(lines, example.varying, example.optional) for lines in (stated, printed)))
-        if found and WRITE:
+        if found and ARGUMENTS.write:
             seen = [line for line in printed if comparable([line], optional=example.optional)]
             write(block, stated, mended(stated, seen, lambda line: comparable([line], example.varying)[0]))
         elif found:
@@ -257,8 +271,10 @@ def check(block, example):
         raise Failed(f"tests/docs/examples.py does not list this block; its first line is '{block.first}'")
     if isinstance(example, NotRun):
         return f"not run: {example.reason}"
-    long = getattr(example, "long", "")
-    if bool(long) != LONG:
+    long, everyday = getattr(example, "long", ""), getattr(example, "everyday", None)
+    if not ARGUMENTS.long and everyday:
+        example = everyday
+    elif bool(long) != ARGUMENTS.long:
         return f"not run: {f'takes {long}; `make test-long` runs it' if long else 'not a long example'}"
     folder = scratch(block.place)
     for need in getattr(example, "needs", ()):
@@ -284,15 +300,22 @@ def pages():
     return [str(path.relative_to(SOURCE)) for path in found]
 
 
+def processor_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def main():
-    wanted = ARGUMENTS[3] if len(ARGUMENTS) > 3 else ""
     counts = {"ok": 0, "not run": 0, "skipped": 0, "FAILED": 0}
+    share, number = ARGUMENTS.share, 0
     for page in pages():
         known = dict(BLOCKS.get(page, {}))
         for block in blocks_of(page, (SOURCE / page).read_text()):
             example = known.pop(block.first, None)
-            if wanted not in block.place:
+            number += 0 if isinstance(example, (NotRun, Excerpt)) else 1
+            if ARGUMENTS.part not in block.place or number % share[1] != share[0] % share[1]:
                 continue
+            began = processor_seconds()
             try:
                 note = check(block, example)
                 result = "not run" if note else "ok"
@@ -302,7 +325,8 @@ def main():
                 result, note = "FAILED", str(failed)
             counts[result] += 1
             note = note.removeprefix("not run: ")
-            print(f"{result:8}  {block.place}  {block.first[:50]}{': ' + note if note else ''}", flush=True)
+            print(f"{result:8}  {processor_seconds() - began:6.1f} s  {block.place}  "
+                  f"{block.first[:50]}{': ' + note if note else ''}", flush=True)
         for first in known:
             counts["FAILED"] += 1
             print(f"FAILED    {page}: examples.py has a block '{first}', the page has none", flush=True)
