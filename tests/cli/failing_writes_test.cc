@@ -178,7 +178,7 @@ TEST_P(FailingWrites, CallsThatFailFromOneOnLeaveWholeFiles) {
   read_whole();
   TearDown();
   SetUp();
-  const int step = visit_one_in(3, 3);
+  const int step = visit_one_in(6, 6);
   for (int at = 1;; at += step) {
     ASSERT_LT(at, 1000);
     const CommandResult result = run(at, {"on", EIO});
@@ -193,7 +193,7 @@ TEST_P(FailingWrites, ShortWritesAreGoneOnWith) {
   if (GetParam().recording) GTEST_SKIP() << "no two recordings are the same";
   ASSERT_EQ(run(0, {}).status, 0);
   read_whole();
-  const int step = visit_one_in(3, 3);
+  const int step = visit_one_in(6, 6);
   for (int at = 1;; at += step) {
     const CommandResult result = run(at, {"short", 0});
     ASSERT_EQ(result.status, 0) << result.err;

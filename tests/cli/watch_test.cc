@@ -99,7 +99,7 @@ TEST_F(WatchTest, TopShowsItForPeopleAndScripts) {
 }
 
 TEST_F(WatchTest, RecordsAllEventsInAFileThatBecomesATrace) {
-  Watch watch("--device host --seconds 1.5 --record events.jsonl");
+  Watch watch("--device host --seconds 0.3 --record events.jsonl");
   ASSERT_NE(watch.url, "");
   const json summary = watch.finish();
   const json& recorded = summary["recorded"];
@@ -122,7 +122,7 @@ TEST_F(WatchTest, RecordsAllEventsInAFileThatBecomesATrace) {
     EXPECT_EQ(runs, tasks);
   }
   const CommandResult piece =
-      tessera({"trace", "events.jsonl", "--from", "0.5", "--to", "0.6", "--json"});
+      tessera({"trace", "events.jsonl", "--from", "0.1", "--to", "0.12", "--json"});
   ASSERT_EQ(piece.status, 0) << piece.err;
   EXPECT_EQ(piece.json()["file"], "events.jsonl.trace.json");
   EXPECT_LT(piece.json()["events"], recorded["events"]);

@@ -58,7 +58,7 @@ struct Suite {
 
 Suite random_suite() {
   Suite suite;
-  const auto count = static_cast<std::uint32_t>(40 / visit_one_in(2, 4));
+  const auto count = static_cast<std::uint32_t>(40 / visit_one_in(4, 4));
   for (std::uint32_t i = 0; i < count; ++i) suite.add(random_graph(kSeed + i, 5));
   EXPECT_GT(suite.programs.size(), count * 5 / 8);
   return suite;
