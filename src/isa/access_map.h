@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -66,6 +67,27 @@ class AccessMap {
     segments_.emplace_hint(it, first, Segment{.last = last, .writer = writer, .readers = {}});
   }
 
+  // Forgets what need not be looked at again, `is_settled(step)`: bytes that such a step wrote count as written
+  // by `settled`. Bytes side by side with one history become one segment.
+  template <typename IsSettled>
+  void forget(const StepRef& settled, IsSettled&& is_settled) {
+    auto before = segments_.end();
+    for (auto it = segments_.begin(); it != segments_.end();) {
+      Segment& segment = it->second;
+      if (segment.writer.valid() && is_settled(segment.writer)) segment.writer = settled;
+      segment.readers.forget(is_settled);
+      if (before != segments_.end() && before->second.last == it->first &&
+          before->second.has_history_of(segment)) {
+        before->second.last = segment.last;
+        it = segments_.erase(it);
+      } else {
+        before = it++;
+      }
+    }
+  }
+
+  std::size_t segments() const { return segments_.size(); }
+
   // Calls visit(first, last) for all bytes that were written, in order of their address.
   template <typename Visit>
   void for_each_written(Visit&& visit) const {
@@ -93,6 +115,14 @@ class AccessMap {
         found->second = reader;
       }
     }
+    template <typename IsSettled>
+    void forget(IsSettled&& is_settled) {
+      for (StepRef& reader : of_kinds) {
+        if (reader.valid() && is_settled(reader)) reader = {};
+      }
+      std::erase_if(of_sets, [&](const auto& one) { return is_settled(one.second); });
+    }
+    friend bool operator==(const Readers&, const Readers&) = default;
     template <typename Visit>
     void for_each(Visit&& visit) const {
       for (const StepRef& reader : of_kinds) {
@@ -105,6 +135,9 @@ class AccessMap {
     std::int64_t last = 0;
     StepRef writer;
     Readers readers;
+    bool has_history_of(const Segment& other) const {
+      return writer == other.writer && readers == other.readers;
+    }
   };
 
   // Makes `at` a border of segments.

@@ -1,6 +1,7 @@
 #include "isa/step_clocks.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace tessera::isa {
 namespace {
@@ -73,6 +74,27 @@ void StepClocks::raise(const StepRef& step, StepClock& clock) const {
       clock.chunks_[c] = kNoChunk;
     }
   }
+}
+
+StepClock StepClocks::nothing() const {
+  StepClock clock;
+  clock.steps_.assign(row_chunks_ * width_, 0);
+  clock.chunks_.assign(row_chunks_, 0);
+  return clock;
+}
+
+StepClock StepClocks::everything() const {
+  StepClock clock;
+  clock.steps_.assign(row_chunks_ * width_, std::numeric_limits<std::int64_t>::max());
+  clock.chunks_.assign(row_chunks_, kNoChunk);
+  return clock;
+}
+
+void StepClocks::keep_common(const StepClock& other, StepClock& clock) const {
+  for (std::size_t i = 0; i < clock.steps_.size(); ++i) {
+    clock.steps_[i] = std::min(clock.steps_[i], other.steps_[i]);
+  }
+  clock.chunks_.assign(row_chunks_, kNoChunk);
 }
 
 void StepClocks::begin(const StepRef& step, StepClock& clock) const {

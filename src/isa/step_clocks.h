@@ -56,6 +56,13 @@ class StepClocks {
   void learn(const StepRef& finished, StepClock& clock) const;
   // Adds only that it is finished.
   void note(const StepRef& finished, StepClock& clock) const;
+  // Adds what the step, which has begun, knew then: all that follow it in its queue know that.
+  void know(const StepRef& begun, StepClock& clock) const { raise(begun, clock); }
+  // Knows nothing; and everything.
+  StepClock nothing() const;
+  StepClock everything() const;
+  // Leaves what both know.
+  void keep_common(const StepClock& other, StepClock& clock) const;
   bool knows(const StepClock& clock, const StepRef& finished) const {
     return number(finished) < clock[group(finished.task)];
   }

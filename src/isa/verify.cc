@@ -14,6 +14,7 @@
 #include "isa/engine_groups.h"
 #include "isa/load_shares.h"
 #include "isa/psum.h"
+#include "isa/settled_steps.h"
 #include "isa/step_clocks.h"
 #include "isa/step_order.h"
 
@@ -24,6 +25,8 @@ namespace {
 constexpr TaskId kHostTask = kNoTask - 1;
 // Most accesses that are followed; far more than any network has, few enough to end.
 constexpr std::int64_t kAccessesMax = std::int64_t{1} << 28;
+// Segments of bytes whose accesses are kept before those are forgotten that can race no more.
+constexpr std::size_t kSegmentsLeast = 2048;
 // Of the steps' clocks (isa/step_clocks.h): memory for foreign programs.
 constexpr std::int64_t kClockNumbersMax = kStepsMax * kCommonEngineKindCount;
 
@@ -207,6 +210,7 @@ class Verifier {
   Status run_segment(const Segment& segment) {
     segment_first_ = segment.task_first;
     TESSERA_RETURN_IF_ERROR(check_sums(segment));
+    settled_.emplace(program_, *clocks_, segment);
     return for_each_step(
         program_, chip_, segment, [this](TaskId id, std::int64_t at) { return step(id, at); },
         cores_);
@@ -269,7 +273,30 @@ class Verifier {
       TESSERA_RETURN_IF_ERROR(check_bounds(id, access));
       TESSERA_RETURN_IF_ERROR(check_order({id, at}, access));
     }
+    settled_->take({id, at});
+    // Where a result lies tells who wrote it.
+    if (memories_ == 1 && segments() > segments_max_) forget_settled();
     return {};
+  }
+
+  template <typename Visit>
+  void for_each_map(Visit&& visit) {
+    for (AccessMap& map : state_buffers_) visit(map);
+    for (AccessMap& map : kernel_memories_) visit(map);
+    for (AccessMap& map : dram_) visit(map);
+  }
+  std::size_t segments() {
+    std::size_t count = 0;
+    for_each_map([&](const AccessMap& map) { count += map.segments(); });
+    return count;
+  }
+  void forget_settled() {
+    const StepClock known = settled_->known();
+    const auto is_settled = [&](const StepRef& step) {
+      return is_before_segment(step) || clocks_->knows(known, step);
+    };
+    for_each_map([&](AccessMap& map) { map.forget({kHostTask, 0}, is_settled); });
+    segments_max_ = std::max(kSegmentsLeast, 2 * segments());
   }
 
   std::int64_t limit(const Access& access) const {
@@ -311,11 +338,15 @@ class Verifier {
     return dram_[access.base];
   }
 
+  bool is_before_segment(const StepRef& step) const {
+    return step.task == kHostTask || step.task < segment_first_;
+  }
+
   // Whether `earlier` is done with its bytes when `self` touches them. Of the same engines: by their
   // queues, and because a task that reads what the one before it wrote waits until that one is
   // finished.
   bool comes_before(const StepRef& earlier, const StepRef& self, bool write) const {
-    if (earlier.task == kHostTask || earlier.task < segment_first_) return true;
+    if (is_before_segment(earlier)) return true;
     if (clocks_->in_order(earlier.task, self.task) && !reads_own_result(self, write, earlier)) {
       return true;
     }
@@ -402,6 +433,8 @@ class Verifier {
   TaskId segment_first_ = 0;
   std::vector<AccessMap> state_buffers_, kernel_memories_;  // of each core
   ByBase<AccessMap> dram_;
+  std::optional<SettledSteps> settled_;  // of the segment at hand
+  std::size_t segments_max_ = kSegmentsLeast;
   std::vector<Access> accesses_;   // of the current step
   std::int64_t access_count_ = 0;  // of all steps so far
 };

@@ -107,6 +107,49 @@ TEST(VerifyErrors, OverwritingWithoutWaitingIsARace) {
             "'relu') both touch bytes 0 to 64 of the state buffer, and nothing orders them");
 }
 
+// So many chains, one behind the other through the same buffer, that what the first ones did is forgotten.
+Program long_chain() {
+  constexpr std::uint32_t kChains = 100;
+  const Program once = chain();
+  Program program = once;
+  program.tasks.clear();
+  for (std::uint32_t i = 0; i < kChains; ++i) {
+    for (TaskDescriptor task : once.tasks) {
+      task.id += 3 * i;
+      for (Dependency& dependency : task.dependencies) dependency.task += 3 * i;
+      if (auto* const move = std::get_if<TransferTask>(&task.config)) {
+        move->dram.address.offset = i * once.output_bytes;
+      }
+      // The load waits for those that read its block before, the ReLU for the store.
+      if (i > 0 && task.engine == EngineKind::kLoad) {
+        task.dependencies.push_back({task.id - 2, 1, 1, 0});
+      }
+      if (i > 0 && task.engine == EngineKind::kPlanar) {
+        task.dependencies.push_back({task.id - 2, 1, 1, 0});
+      }
+      program.tasks.push_back(task);
+    }
+  }
+  program.segments[0].task_last = 3 * kChains;
+  program.input_bytes = program.output_bytes = kChains * once.output_bytes;
+  program.inputs[0].dims[0] = kChains;
+  return program;
+}
+
+TEST(Verify, WhatIsForgottenOfLongProgramsWasSettled) {
+  const Program whole = long_chain();
+  EXPECT_EQ(message(whole), "");
+  // Every dependency is needed, wherever it is.
+  for (const std::size_t task : {4, 30, 31, 32, 150, 151, 152, 297, 298, 299}) {
+    for (std::size_t i = 0; i < whole.tasks[task].dependencies.size(); ++i) {
+      Program less = whole;
+      auto& dependencies = less.tasks[task].dependencies;
+      dependencies.erase(dependencies.begin() + static_cast<std::ptrdiff_t>(i));
+      EXPECT_NE(message(less), "") << "task " << task << ", dependency " << i;
+    }
+  }
+}
+
 TEST(VerifyErrors, LateDependencyNamesTheStep) {
   Program program = chain();
   program.tasks[1].dependencies = {{0, 1, 1, -1}};

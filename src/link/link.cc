@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "arch/architecture_file.h"
 #include "isa/encoding.h"
@@ -27,8 +28,9 @@ constexpr std::int64_t kOffsetMax = std::int64_t{1} << 61;
 // Frames become one list of tasks; dependencies get task ids.
 class Linker {
  public:
-  Linker(const Unlinked& package, const LinkOptions& options)
-      : package_(package), options_(options) {}
+  // `consumed`: the package, if its frames are not needed any more; or null.
+  Linker(const Unlinked& package, Unlinked* consumed, const LinkOptions& options)
+      : package_(package), consumed_(consumed), options_(options) {}
 
   Result<Program> run() {
     number_tasks();
@@ -38,7 +40,7 @@ class Linker {
           (f > 0 && frame.segment < package_.frames[f - 1].segment)) {
         return broken(f, fmt::format("segment {} of {}", frame.segment, package_.segments));
       }
-      for (const FrameTask& task : frame.tasks) TESSERA_RETURN_IF_ERROR(add_task(f, task));
+      TESSERA_RETURN_IF_ERROR(add_tasks(f));
     }
     add_segments();
     if (options_.serial) {
@@ -73,16 +75,32 @@ class Linker {
       next += static_cast<TaskId>(frame.tasks.size());
     }
     first_task_.push_back(next);
+    program_.tasks.reserve(next);
+    program_.pieces.reserve(next);
+  }
+  TaskId tasks_of(std::size_t frame) const { return first_task_[frame + 1] - first_task_[frame]; }
+
+  // In one memory are the tasks of frames to come and those of the program.
+  Status add_tasks(std::size_t frame) {
+    if (consumed_ == nullptr) {
+      for (const FrameTask& task : package_.frames[frame].tasks) {
+        TESSERA_RETURN_IF_ERROR(add_task(frame, task, task.descriptor));
+      }
+      return {};
+    }
+    for (FrameTask& task : consumed_->frames[frame].tasks) {
+      TESSERA_RETURN_IF_ERROR(add_task(frame, task, std::move(task.descriptor)));
+    }
+    consumed_->frames[frame].tasks = {};
+    return {};
   }
 
-  Status add_task(std::size_t frame, const FrameTask& framed) {
-    TaskDescriptor task = framed.descriptor;
+  Status add_task(std::size_t frame, const FrameTask& framed, TaskDescriptor task) {
     task.id = static_cast<TaskId>(program_.tasks.size());
     task.layer = package_.frames[frame].layer;
     task.dependencies.clear();
     for (const isa::FrameDependency& d : framed.dependencies) {
-      if (d.frame >= package_.frames.size() || d.task >= package_.frames[d.frame].tasks.size() ||
-          first_task_[d.frame] + d.task >= first_task_.back() || d.denominator <= 0) {
+      if (d.frame >= package_.frames.size() || d.task >= tasks_of(d.frame) || d.denominator <= 0) {
         return broken(frame, fmt::format("depends on task {} of frame {}", d.task, d.frame));
       }
       if (d.offset > kOffsetMax || d.offset < -kOffsetMax) {
@@ -155,14 +173,14 @@ class Linker {
   }
 
   const Unlinked& package_;
+  Unlinked* const consumed_;
   const LinkOptions& options_;
   std::vector<TaskId> first_task_;  // of each frame, and the count
   Program program_;
 };
 
-}  // namespace
-
-Result<Program> link(const Unlinked& package, const ChipConfig& chip, const LinkOptions& options) {
+Result<Program> link_package(const Unlinked& package, Unlinked* consumed, const ChipConfig& chip,
+                             const LinkOptions& options) {
   if (package.chip_fingerprint != fingerprint(chip)) {
     return Error{
         ErrorCode::kInvalidArgument,
@@ -170,9 +188,20 @@ Result<Program> link(const Unlinked& package, const ChipConfig& chip, const Link
                     "chip is '{}' ({:016x}); compile the model for it",
                     package.chip_name, package.chip_fingerprint, chip.name, fingerprint(chip))};
   }
-  TESSERA_TRY(Program program, Linker(package, options).run());
+  TESSERA_TRY(Program program, Linker(package, consumed, options).run());
   if (options.region) TESSERA_RETURN_IF_ERROR(relocate(program, chip, *options.region));
   return program;
+}
+
+}  // namespace
+
+Result<Program> link(const Unlinked& package, const ChipConfig& chip, const LinkOptions& options) {
+  return link_package(package, nullptr, chip, options);
+}
+
+Result<Program> link(Unlinked&& package, const ChipConfig& chip, const LinkOptions& options) {
+  Unlinked consumed = std::move(package);
+  return link_package(consumed, &consumed, chip, options);
 }
 
 }  // namespace tessera::link

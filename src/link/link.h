@@ -22,5 +22,9 @@ struct LinkOptions {
 
 Result<isa::Program> link(const isa::Unlinked& package, const ChipConfig& chip,
                           const LinkOptions& options = {});
+// The same of a package that is not needed any more: each frame's tasks become the program's, and are not in memory
+// twice.
+Result<isa::Program> link(isa::Unlinked&& package, const ChipConfig& chip,
+                          const LinkOptions& options = {});
 
 }  // namespace tessera::link

@@ -80,6 +80,7 @@ Result<Frame> frame_of(const fb::FrameT& entry, const std::string& name) {
   frame.layer = entry.layer;
   frame.segment = entry.segment;
   frame.estimated_cycles = entry.estimated_cycles;
+  frame.tasks.reserve(entry.tasks.size());
   for (const auto& task : entry.tasks) {
     if (!task) return bad(name, "an empty frame task");
     FrameTask result;
@@ -161,13 +162,15 @@ Result<HostStep> whole_host_step_of(const fb::HostStepT& entry, std::span<const 
   return step;
 }
 
-// All but the weights and the host steps.
-Status fill_unlinked(const fb::PackageT& table, const std::string& name, isa::Unlinked& unlinked) {
+// All but the weights and the host steps. The table's frames are gone then.
+Status fill_unlinked(fb::PackageT& table, const std::string& name, isa::Unlinked& unlinked) {
   unlinked.chip_name = table.chip_name;
-  for (const auto& entry : table.frames) {
+  unlinked.frames.reserve(table.frames.size());
+  for (auto& entry : table.frames) {
     if (!entry) return bad(name, "an empty frame");
     TESSERA_TRY(Frame frame, frame_of(*entry, name));
     unlinked.frames.push_back(std::move(frame));
+    entry.reset();
   }
   unlinked.segments = table.segments;
   unlinked.workspace_bytes = table.workspace_bytes;
@@ -180,7 +183,7 @@ Status fill_unlinked(const fb::PackageT& table, const std::string& name, isa::Un
   return {};
 }
 
-Status fill_package(const fb::PackageT& table, std::span<const std::byte> section,
+Status fill_package(fb::PackageT& table, std::span<const std::byte> section,
                     const std::string& name, Package& package) {
   TESSERA_TRY(const auto constants, constants_of(table.constants, section, name));
   const auto lookup = [&constants](const std::string& tensor) -> std::shared_ptr<const Tensor> {
@@ -269,7 +272,7 @@ PackageOutline outline_of(const isa::Unlinked& unlinked, std::uint64_t section_b
 
 Result<Package> read_package(std::span<const std::byte> bytes, const std::string& name) {
   TESSERA_TRY(const ContainerFile file, open_container(kPackageMagic, bytes, name));
-  TESSERA_TRY(const fb::PackageT table, (unpack<fb::Package, fb::PackageT>(file.payload, name)));
+  TESSERA_TRY(fb::PackageT table, (unpack<fb::Package, fb::PackageT>(file.payload, name)));
   Package package;
   package.chip_fingerprint = file.chip_fingerprint;
   TESSERA_TRY(const fb::ConstantT* region, weight_region(table, file.section.size(), name));
@@ -309,7 +312,7 @@ Result<HostStep> unread_step(const fb::HostStepT& entry, std::uint64_t section_b
   return step;
 }
 
-Result<isa::Unlinked> read_unlinked(const fb::PackageT& table, std::uint64_t section_bytes,
+Result<isa::Unlinked> read_unlinked(fb::PackageT& table, std::uint64_t section_bytes,
                                     const std::string& name) {
   isa::Unlinked unlinked;
   TESSERA_TRY(const fb::ConstantT* region, weight_region(table, section_bytes, name));
@@ -488,7 +491,7 @@ Result<Package> load_package(const std::string& path) {
 Result<isa::Unlinked> parse_unlinked(std::span<const std::byte> bytes, const std::string& name) {
   return within_memory<isa::Unlinked>(name, [&]() -> Result<isa::Unlinked> {
     TESSERA_TRY(const ContainerFile file, open_container(kPackageMagic, bytes, name));
-    TESSERA_TRY(const fb::PackageT table, (unpack<fb::Package, fb::PackageT>(file.payload, name)));
+    TESSERA_TRY(fb::PackageT table, (unpack<fb::Package, fb::PackageT>(file.payload, name)));
     TESSERA_TRY(isa::Unlinked unlinked, read_unlinked(table, file.section.size(), name));
     unlinked.chip_fingerprint = file.chip_fingerprint;
     return unlinked;
@@ -498,15 +501,16 @@ Result<isa::Unlinked> parse_unlinked(std::span<const std::byte> bytes, const std
 Result<isa::Unlinked> load_unlinked(const std::string& path) {
   TESSERA_TRY(const SectionFile file, SectionFile::open(path));
   if (file.is_package()) {
-    TESSERA_TRY(const auto front, file.front());
+    TESSERA_TRY(auto front, file.front());
     if (front) {
-      TESSERA_TRY(const fb::PackageT table,
-                  (unpack<fb::Package, fb::PackageT>(front->payload, path)));
+      const std::uint64_t fingerprint = front->chip_fingerprint;
+      TESSERA_TRY(fb::PackageT table, (unpack<fb::Package, fb::PackageT>(front->payload, path)));
+      front.reset();  // all of it is in the table
       if (has_digests(table)) {
         TESSERA_TRY(isa::Unlinked unlinked, within_memory<isa::Unlinked>(path, [&] {
                       return read_unlinked(table, file.section_bytes(), path);
                     }));
-        unlinked.chip_fingerprint = front->chip_fingerprint;
+        unlinked.chip_fingerprint = fingerprint;
         return unlinked;
       }
     }
