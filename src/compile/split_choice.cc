@@ -76,6 +76,18 @@ Result<ChosenSplits> choose_and_estimate(const graph::Graph& graph, const ChipCo
   return chosen;
 }
 
+Result<ChosenSplits> SplitChooser::choose(const ShareChoice& base, int cards) {
+  const Key key{base.cores,
+                cards,
+                base.memory_of_core,
+                {base.share_loads, base.hand_over, base.order_memory, base.meet_after_layers,
+                 base.load_before_arithmetic}};
+  const auto known = found_.find(key);
+  if (known != found_.end()) return known->second;
+  TESSERA_TRY(ChosenSplits found, choose_and_estimate(graph_, chip_, options_, base, cards));
+  return found_.emplace(key, std::move(found)).first->second;
+}
+
 Result<ShareChoice> choose_splits(const std::shared_ptr<const graph::Graph>& graph,
                                   const ChipConfig& chip, const CompileOptions& options,
                                   const ShareChoice& base, int cards) {

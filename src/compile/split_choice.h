@@ -4,7 +4,12 @@
 // closer than that the model does not know which of the two is faster.
 #pragma once
 
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "arch/chip_config.h"
@@ -35,6 +40,30 @@ struct ChosenSplits {
 Result<ChosenSplits> choose_and_estimate(const graph::Graph& graph, const ChipConfig& chip,
                                          const CompileOptions& options, const ShareChoice& base,
                                          int cards = 1);
+
+// choose_and_estimate() for one number of cores after the other: what was found once for the same cores, with the same
+// memories and features, is known.
+class SplitChooser {
+ public:
+  // The graph and the chip outlive it.
+  SplitChooser(const graph::Graph& graph, const ChipConfig& chip, CompileOptions options)
+      : graph_(graph), chip_(chip), options_(std::move(options)) {}
+
+  Result<ChosenSplits> choose(const ShareChoice& base, int cards = 1);
+
+ private:
+  struct Key {
+    int cores = 1, cards = 1;
+    std::vector<std::uint8_t> memory_of_core;
+    std::array<bool, 5> features{};
+    auto operator<=>(const Key&) const = default;
+  };
+
+  const graph::Graph& graph_;
+  const ChipConfig& chip_;
+  const CompileOptions options_;
+  std::map<Key, ChosenSplits> found_;
+};
 
 // The model that it chooses by. The graph outlives it.
 Result<SplitModel> split_model(const graph::Graph& graph, const ChipConfig& chip,

@@ -61,20 +61,24 @@ class SplitModel::Implementation {
     find_ways();
     for (std::size_t way = 0; way < drafts_.size(); ++way) find_sides(way);
     find_operands();
+    for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
+      tables_.push_back(tables_of(layer, counts_));
+    }
   }
 
   std::vector<CostFactor> factors(bool grids) const {
     std::vector<CostFactor> factors;
-    for (const Tabulated& table : tables(grids)) {
+    const auto add = [&](const Tabulated& table) {
       CostFactor& factor = factors.emplace_back(CostFactor{table.nodes, {}, table.counts});
       for (const LayerCost& cost : table.costs) factor.costs.push_back(cost.cycles);
-    }
+    };
+    for_each_table(grids, add);
     return factors;
   }
 
   std::vector<isa::ModelledLayer> modelled() const {
     std::vector<isa::ModelledLayer> result;
-    for (const Tabulated& table : tables(/*grids=*/true)) {
+    for_each_table(/*grids=*/true, [&](const Tabulated& table) {
       isa::ModelledLayer& layer =
           result.emplace_back(isa::ModelledLayer{table.nodes, table.counts, {}});
       for (const LayerCost& cost : table.costs) {
@@ -82,7 +86,7 @@ class SplitModel::Implementation {
                                static_cast<float>(cost.links()),
                                static_cast<float>(cost.exchange)});
       }
-    }
+    });
     return result;
   }
 
@@ -425,23 +429,54 @@ class SplitModel::Implementation {
     std::vector<LayerCost> costs;
   };
 
-  std::vector<Tabulated> tables(bool grids) const {
+  // A layer's costs: one table, or several that add up.
+  std::vector<Tabulated> tables_of(LayerIndex layer, const WayCounts& counts) const {
+    std::vector<Tabulated> tables;
+    const std::vector<graph::NodeIndex> scope = scope_of(layer);
+    if (scope.empty()) return tables;
+    if (choices_of(scope, counts) <= kCostsMax) {
+      tables.push_back(
+          tabulate(scope, counts, [&](const auto& way_of) { return cost(layer, way_of); }));
+    } else {
+      add_pairs(layer, counts, tables);
+    }
+    return tables;
+  }
+
+  template <typename Visit>
+  void for_each_table(bool grids, Visit&& visit) const {
     WayCounts counts = counts_;
     for (std::uint8_t& count : counts) {
       if (!grids) count = std::min(count, static_cast<std::uint8_t>(Split::kGrid));
     }
-    std::vector<Tabulated> tables;
     for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
       const std::vector<graph::NodeIndex> scope = scope_of(layer);
-      if (scope.empty()) continue;
-      if (choices_of(scope, counts) <= kCostsMax) {
-        tables.push_back(
-            tabulate(scope, counts, [&](const auto& way_of) { return cost(layer, way_of); }));
+      // What has too many ways for one table with grids may have few enough without.
+      if ((choices_of(scope, counts) > kCostsMax) == (choices_of(scope, counts_) > kCostsMax)) {
+        for (const Tabulated& table : tables_[layer]) visit(restricted(table, counts));
       } else {
-        add_pairs(layer, counts, tables);
+        for (const Tabulated& table : tables_of(layer, counts)) visit(table);
       }
     }
-    return tables;
+  }
+
+  // The costs of the first ways of each node, as many as `counts` has.
+  static Tabulated restricted(const Tabulated& table, const WayCounts& counts) {
+    Tabulated result{table.nodes, {}, {}};
+    for (const std::int32_t node : table.nodes) {
+      result.counts.push_back(counts[static_cast<std::size_t>(node)]);
+    }
+    if (result.counts == table.counts) return table;
+    for (std::size_t index = 0; index < table.costs.size(); ++index) {
+      std::size_t left = index;
+      bool kept = true;
+      for (std::size_t i = 0; i < table.counts.size(); ++i) {
+        kept = kept && left % table.counts[i] < result.counts[i];
+        left /= table.counts[i];
+      }
+      if (kept) result.costs.push_back(table.costs[index]);
+    }
+    return result;
   }
 
   template <typename Cost>
@@ -663,6 +698,7 @@ class SplitModel::Implementation {
   std::array<Table<LayerIndex, Side>, kSplitWays> sides_;
   Table<LayerIndex, std::vector<Operand>> operands_;
   Table<LayerIndex, std::vector<LayerIndex>> made_by_;  // what the layer reads
+  Table<LayerIndex, std::vector<Tabulated>> tables_;    // for the ways of counts_
 };
 
 SplitModel::SplitModel(const graph::Graph& graph, const ShareSetting& setting, int cards,

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "base/check.h"
+#include "graph/tensor_ends.h"
 
 namespace tessera::compile {
 namespace {
@@ -21,13 +23,37 @@ using isa::BaseIndex;
 
 // One way of giving tensors their places. Where a reader cannot walk a place, the attempt ends with
 // that tensor, and the next attempt gives it a storage of its own.
+// The views of the graph's nodes by these choices, each found once for all attempts.
+class KnownViews {
+ public:
+  KnownViews(const Graph& graph, const ViewChoices& choices)
+      : graph_(graph), choices_(choices), ends_(graph), views_(graph.nodes.size()) {}
+
+  graph::ViewChoice choice(std::size_t node) const {
+    return choices_.empty() ? graph::ViewChoice{} : choices_[node];
+  }
+  Result<const graph::NodeViews*> of(std::size_t node) {
+    std::optional<graph::NodeViews>& views = views_[node];
+    if (!views) {
+      TESSERA_TRY(views, graph::node_views(graph_, ends_, graph_.nodes[node], choice(node)));
+    }
+    return &*views;
+  }
+
+ private:
+  const Graph& graph_;
+  const ViewChoices& choices_;
+  const graph::TensorEnds ends_;
+  std::vector<std::optional<graph::NodeViews>> views_;
+};
+
 class Attempt {
  public:
-  Attempt(const Graph& graph, const ChipConfig& chip, const ViewChoices& choices,
+  Attempt(const Graph& graph, const ChipConfig& chip, KnownViews& views,
           const std::set<TensorId>& alone)
       : graph_(graph),
         chip_(chip),
-        choices_(choices),
+        views_(views),
         alone_(alone),
         producers_(graph.tensors.size(), nullptr) {
     for (const Node& node : graph.nodes) {
@@ -275,14 +301,14 @@ class Attempt {
       return {};
     }
     const auto index = static_cast<std::size_t>(&node - graph_.nodes.data());
-    const graph::ViewChoice choice = choices_.empty() ? graph::ViewChoice{} : choices_[index];
-    TESSERA_TRY(const graph::NodeViews views, graph::node_views(graph_, node, choice));
+    TESSERA_TRY(const graph::NodeViews* const known, views_.of(index));
+    const graph::NodeViews& views = *known;
     plan.inputs.resize(node.inputs.size());
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (is_kernel_operand(graph_, node, i)) continue;
       plan.inputs[i] = view(node.inputs[i], views.inputs[i]);
     }
-    plan.swapped = choice.swapped;
+    plan.swapped = views_.choice(index).swapped;
     if (plan.swapped) std::swap(plan.inputs[0], plan.inputs[1]);
     plan.output = view(node.outputs[0], views.output);
     return {};
@@ -388,7 +414,7 @@ class Attempt {
 
   const Graph& graph_;
   const ChipConfig& chip_;
-  const ViewChoices& choices_;
+  KnownViews& views_;
   const std::set<TensorId>& alone_;
   Table<TensorId, const Node*> producers_;  // or null
   StoragePlan plan_;
@@ -441,8 +467,9 @@ bool is_kernel_operand(const Graph& graph, const Node& node, std::size_t input) 
 Result<StoragePlan> plan_storages(const graph::Graph& graph, const ChipConfig& chip,
                                   const ViewChoices& choices) {
   std::set<TensorId> alone;
+  KnownViews views(graph, choices);
   for (;;) {
-    Attempt attempt(graph, chip, choices, alone);
+    Attempt attempt(graph, chip, views, alone);
     TESSERA_RETURN_IF_ERROR(attempt.run());
     if (!attempt.conflict()) return attempt.finish();
     const TensorId id = *attempt.conflict();

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "graph/tensor_ends.h"
 
 namespace tessera::graph {
 namespace {
@@ -145,20 +146,6 @@ NodeViews matmul_views(const Graph& graph, const Node& node) {
 // ---- element-wise
 // ---------------------------------------------------------------------------------
 
-const Node* producer_of(const Graph& graph, TensorId id) {
-  for (const Node& node : graph.nodes) {
-    if (std::find(node.outputs.begin(), node.outputs.end(), id) != node.outputs.end()) return &node;
-  }
-  return nullptr;
-}
-
-const Node* first_user_of(const Graph& graph, TensorId id) {
-  for (const Node& node : graph.nodes) {
-    if (std::find(node.inputs.begin(), node.inputs.end(), id) != node.inputs.end()) return &node;
-  }
-  return nullptr;
-}
-
 // The channel axis a node of a fixed layout wants for a tensor of this rank.
 std::optional<std::size_t> fixed_channel_axis(const Node& node, std::size_t rank) {
   switch (node.kind()) {
@@ -173,7 +160,8 @@ std::optional<std::size_t> fixed_channel_axis(const Node& node, std::size_t rank
 }
 
 // Follows element-wise nodes upwards, then downwards, to a node that fixes the layout.
-std::size_t preferred_channel_axis(const Graph& graph, const Node& start, std::size_t rank) {
+std::size_t preferred_channel_axis(const Graph& graph, const TensorEnds& ends, const Node& start,
+                                   std::size_t rank) {
   const auto same_rank = [&](TensorId id) { return graph.tensor(id).dims.size() == rank; };
   const auto follow = [&](bool upwards) -> std::optional<std::size_t> {
     const Node* node = &start;
@@ -182,7 +170,7 @@ std::size_t preferred_channel_axis(const Graph& graph, const Node& start, std::s
       const std::vector<TensorId>& edges = upwards ? node->inputs : node->outputs;
       for (const TensorId id : edges) {
         if (next != nullptr || !same_rank(id)) continue;
-        next = upwards ? producer_of(graph, id) : first_user_of(graph, id);
+        next = upwards ? ends.producer(id) : ends.first_user(id);
       }
       if (next == nullptr) return std::nullopt;
       if (const auto axis = fixed_channel_axis(*next, rank)) return axis;
@@ -259,7 +247,7 @@ Error cannot_spread(const Node& node) {
                       node.name)};
 }
 
-Result<NodeViews> elementwise_views(const Graph& graph, const Node& node,
+Result<NodeViews> elementwise_views(const Graph& graph, const TensorEnds& ends, const Node& node,
                                     const ViewChoice& choice) {
   const std::vector<Axis> axes = broadcast_axes(graph, node);
   const std::size_t rank = axes.size();
@@ -270,7 +258,7 @@ Result<NodeViews> elementwise_views(const Graph& graph, const Node& node,
     return cannot_spread(node);
   }
   std::vector<std::size_t> candidates = {
-      std::min(preferred_channel_axis(graph, node, rank), rank - 1)};
+      std::min(preferred_channel_axis(graph, ends, node, rank), rank - 1)};
   if (rank > 1) candidates.push_back(1);
   for (std::size_t i = rank; i-- > 0;) candidates.push_back(i);
   for (const std::size_t channel : candidates) {
@@ -333,6 +321,11 @@ Result<NodeViews> reduce_views(const Graph& graph, const Node& node, const ViewC
 }  // namespace
 
 Result<NodeViews> node_views(const Graph& graph, const Node& node, const ViewChoice& choice) {
+  return node_views(graph, TensorEnds(graph), node, choice);
+}
+
+Result<NodeViews> node_views(const Graph& graph, const TensorEnds& ends, const Node& node,
+                             const ViewChoice& choice) {
   switch (node.kind()) {
     case NodeKind::kConv:
     case NodeKind::kPool: {
@@ -345,7 +338,7 @@ Result<NodeViews> node_views(const Graph& graph, const Node& node, const ViewCho
     case NodeKind::kMatMul:
       return choice.swapped ? swapped_matmul_views(graph, node) : matmul_views(graph, node);
     case NodeKind::kElementwise:
-      return elementwise_views(graph, node, choice);
+      return elementwise_views(graph, ends, node, choice);
     case NodeKind::kReduce:
       return reduce_views(graph, node, choice);
     case NodeKind::kMove:

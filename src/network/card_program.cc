@@ -108,11 +108,9 @@ Status compare_with_one_core(const NetworkState& network, compile::ChosenSplits&
 // The splits with the least time; of the first cores alone where more would wait for each other longer than
 // they save. The memories of the first cores are the first ones.
 Result<compile::ChosenSplits> choose(const NetworkState& network, const compile::ShareChoice& all,
-                                     int cards, const compile::CompileOptions& options) {
+                                     int cards, compile::SplitChooser& chooser) {
   constexpr double kWaiting = 0.1;  // of the time, from which on fewer cores are looked at
-  const graph::Graph& graph = *network.package.graph;
-  TESSERA_TRY(compile::ChosenSplits best,
-              compile::choose_and_estimate(graph, network.chip, options, all, cards));
+  TESSERA_TRY(compile::ChosenSplits best, chooser.choose(all, cards));
   double waiting = best.waiting, cycles = best.cycles;
   for (int cores = all.cores; cores > 1 && waiting > kWaiting * cycles;) {
     cores = cards > 1 ? ceil_div(cores, cards) : cores / 2;
@@ -120,8 +118,7 @@ Result<compile::ChosenSplits> choose(const NetworkState& network, const compile:
     compile::ShareChoice fewer =
         choice_for(network.chip, cores, CoreSplit::kAuto, all.memory_of_core, 1);
     if (!fewer.memory_of_core.empty()) fewer.memory_of_core.resize(static_cast<std::size_t>(cores));
-    TESSERA_TRY(compile::ChosenSplits found,
-                compile::choose_and_estimate(graph, network.chip, options, fewer));
+    TESSERA_TRY(compile::ChosenSplits found, chooser.choose(fewer));
     waiting = found.waiting;
     cycles = found.cycles;
     if (found.cycles < best.cycles) best = std::move(found);
@@ -179,12 +176,15 @@ Result<compile::SharedProgram> one_core(const NetworkState& network) {
 }
 
 Result<compile::SharedProgram> compile_team(const NetworkState& network, int cores, CoreSplit split,
-                                            const std::vector<std::uint8_t>& memories, int cards) {
+                                            const std::vector<std::uint8_t>& memories, int cards,
+                                            compile::SplitChooser* chooser) {
   compile::ShareChoice choice = choice_for(network.chip, cores, split, memories, cards);
   const compile::CompileOptions options{.kernels = network.kernels};
   std::shared_ptr<const isa::ModelledCores> model;
   if (split == CoreSplit::kAuto && cores > 1) {
-    TESSERA_TRY(compile::ChosenSplits chosen, choose(network, choice, cards, options));
+    compile::SplitChooser own(*network.package.graph, network.chip, options);
+    TESSERA_TRY(compile::ChosenSplits chosen,
+                choose(network, choice, cards, chooser == nullptr ? own : *chooser));
     choice = std::move(chosen.choice);
     model = std::make_shared<const isa::ModelledCores>(std::move(chosen.model));
   }
@@ -202,12 +202,12 @@ Result<compile::SharedProgram> compile_team(const NetworkState& network, int cor
 Result<compile::SharedProgram> program_for_team(const NetworkState& network, int cores,
                                                 CoreSplit split,
                                                 const std::vector<std::uint8_t>& memories,
-                                                int cards) {
+                                                int cards, compile::SplitChooser* chooser) {
   split = split_of(network.chip, split);
   TESSERA_TRY(auto prepared,
               prepared_program(network, key_of_cores(network.chip, cores, split, memories, cards)));
   if (prepared) return std::move(*prepared);
-  return compile_team(network, cores, split, memories, cards);
+  return compile_team(network, cores, split, memories, cards, chooser);
 }
 
 Result<compile::SharedProgram> proved(const NetworkState& network, const CardPlacement& placement,
@@ -229,7 +229,8 @@ isa::PreparedFor key_of_placement(const ChipConfig& chip, const CardPlacement& p
 
 Result<compile::SharedProgram> program_for_cores(const NetworkState& network,
                                                  const CardPlacement& placement, CoreSplit split,
-                                                 int cores_per_image) {
+                                                 int cores_per_image,
+                                                 compile::SplitChooser* chooser) {
   const auto cores = static_cast<int>(placement.core.size());
   TESSERA_RETURN_IF_ERROR(check_package(network, fmt::format("running on {} cores", cores)));
   const CardFeatures& features = network.chip.card.features;
@@ -242,9 +243,9 @@ Result<compile::SharedProgram> program_for_cores(const NetworkState& network,
   if (of_team < cores && !memories.empty()) {
     TESSERA_TRY(of_one, memories_of_team(memories, static_cast<std::size_t>(of_team)));
   }
-  TESSERA_TRY(
-      compile::SharedProgram shared,
-      program_for_team(network, of_team, split, of_one, of_team < cores ? 1 : placement.cards));
+  TESSERA_TRY(compile::SharedProgram shared,
+              program_for_team(network, of_team, split, of_one,
+                               of_team < cores ? 1 : placement.cards, chooser));
   if (of_team < cores) {
     memories.resize(static_cast<std::size_t>(cores), 0);
     TESSERA_TRY(shared.card,

@@ -35,13 +35,15 @@ Result<CardPlacement> packed_cores(const ChipConfig& chip, const CoreCount& coun
 class Preparation {
  public:
   explicit Preparation(const NetworkState& network)
-      : network_(network), pool_(network.package.weights.bytes()) {}
+      : network_(network),
+        pool_(network.package.weights.bytes()),
+        chooser_(*network.package.graph, network.chip, {.kernels = network.kernels}) {}
 
   Status add(const CoreCount& count, const CardPlacement& placement) {
     const PreparedFor key = key_of_placement(network_.chip, placement, CoreSplit::kAuto);
     const auto there = std::ranges::find(programs_, key, &PreparedCores::key);
     if (there != programs_.end()) return {};
-    auto shared = program_for_cores(network_, placement, CoreSplit::kAuto);
+    auto shared = program_for_cores(network_, placement, CoreSplit::kAuto, 0, &chooser_);
     if (!shared.ok()) {
       return shared.error().with_context(fmt::format("preparing {} cores", count.cores));
     }
@@ -53,9 +55,7 @@ class Preparation {
   // What the model says of one core, which needs no program of several.
   Status model_one_core() {
     const compile::ShareChoice one = {.cores = 1, .of_nodes = {}};
-    TESSERA_TRY(compile::ChosenSplits chosen,
-                compile::choose_and_estimate(*network_.package.graph, network_.chip,
-                                             {.kernels = network_.kernels}, one));
+    TESSERA_TRY(compile::ChosenSplits chosen, chooser_.choose(one));
     one_core_ = std::make_shared<const isa::ModelledCores>(std::move(chosen.model));
     return {};
   }
@@ -99,6 +99,7 @@ class Preparation {
 
   const NetworkState& network_;
   package::WeightPool pool_;
+  compile::SplitChooser chooser_;
   link::TemplateMaker maker_;
   std::vector<PreparedCores> programs_;
   std::shared_ptr<const isa::ModelledCores> one_core_;
