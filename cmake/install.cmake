@@ -1,6 +1,7 @@
 # libtessera.so, and what `cmake --install` puts where.
 #
 #   PREFIX/bin/tessera                 the command
+#   PREFIX/libexec/tessera/            tessera-service, which the command starts in its place where that takes gRPC
 #   PREFIX/include/tessera/            the public headers
 #   PREFIX/lib/libtessera.so           all folder libraries in one; exports namespace tessera and tessera_*
 #   PREFIX/lib/cmake/Tessera/          find_package(Tessera) -> Tessera::tessera
@@ -48,6 +49,7 @@ endif()
 
 if(TARGET tessera_tool)
   install(TARGETS tessera_tool COMPONENT command)
+  install(TARGETS tessera_service DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/tessera COMPONENT command)
 endif()
 if(TARGET tessera_manual)
   install(DIRECTORY ${TESSERA_SHARE}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT command)

@@ -15,6 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::Pair;
 using ::testing::StartsWith;
 
@@ -100,12 +101,23 @@ TEST_F(CardProgram, LinkSaysWhatItWrote) {
   }
   EXPECT_EQ(json_of({"run", "said.tprog", "--timing-only"}).at("tasks"), said.at("tasks"));
   const CommandResult text = tessera(link);
-  EXPECT_THAT(text.out, StartsWith(fmt::format(
-                            "wrote said.tprog: {} tasks in 1 segments for 4 cores of 2 cards, with "
-                            "4 memories\ncompiled anew: the package has no templates for these "
-                            "cores and options\n{} dependencies within cores, {} between them; ",
-                            said.at("tasks").get<int>(), said.at("dependencies").get<int>(),
-                            said.at("remote_dependencies").get<int>())));
+  EXPECT_THAT(
+      text.out,
+      MatchesRegex(fmt::format(
+          "wrote said.tprog: {} tasks in 1 segments for 4 cores of 2 cards, with 4 memories\n"
+          "compiled anew in [0-9]+.[0-9][0-9] s: the package has no templates for these cores and "
+          "options\n{} dependencies within cores, {} between them; .*\n.*\n",
+          said.at("tasks").get<int>(), said.at("dependencies").get<int>(),
+          said.at("remote_dependencies").get<int>())));
+  EXPECT_EQ(said.at("prepared_cores"), nlohmann::json::array());
+  EXPECT_GT(said.at("compile_seconds").get<double>(), 0);
+  // Of one card the package has some.
+  const nlohmann::json seven = json_of({"link", "small.tpkg", "--cores", "7", "-o", "said.tprog"});
+  EXPECT_EQ(seven.at("compiled"), true);
+  EXPECT_EQ(seven.at("prepared_cores"), nlohmann::json({2, 4, 8, 16}));
+  EXPECT_THAT(tessera({"link", "small.tpkg", "--cores", "7", "-o", "said.tprog"}).out,
+              HasSubstr("no templates for these cores and options, but for 2, 4, 8, 16 cores; "
+                        "'tessera compile --cores' makes others\n"));
   EXPECT_THAT(
       tessera({"inspect", "said.tprog"}).out,
       StartsWith("program for 4 cores of 2 cards with 4 memories, on cloud16 (fingerprint "));

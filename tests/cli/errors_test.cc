@@ -433,6 +433,40 @@ TEST(BenchErrors, TheSuiteNeedsItsProgramBesideTheCommand) {
                 "[unavailable]\n");
 }
 
+TEST(ServiceErrors, ServicesNeedTheirProgramBesideTheCommand) {
+  const std::string folder = work_folder() + "/alone";
+  const std::vector<std::vector<std::string>> calls = {{"serve", "--model-repository", "."},
+                                                       {"master", "--store", "etcd:127.0.0.1:1"},
+                                                       {"node", "--store", "etcd:h:1", "--id", "n"},
+                                                       {"cluster", "try"}};
+  for (const std::vector<std::string>& call : calls) {
+    const CommandResult result = tessera_alone(call);
+    EXPECT_EQ(result.status, 1);
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(result.err, "tessera " + call[0] +
+                              ": there is no program 'tessera-service' beside '" + folder +
+                              "/tessera' nor at '" + folder +
+                              "/../libexec/tessera/tessera-service', and it does this; install all "
+                              "of the package, or build the target tessera_service   "
+                              "[unavailable]\n");
+  }
+  // What needs no such program goes on.
+  EXPECT_EQ(tessera_alone({"serve", "--help"}).status, 0);
+  EXPECT_THAT(tessera_alone({"cluster", "pool", "--patience", "0", "--master", "127.0.0.1:1"}).err,
+              HasSubstr("127.0.0.1:1"));
+}
+
+// gRPC takes a third of the time in which a short verb is done, so that the command is without it.
+TEST(ServiceErrors, TheCommandDoesNotLoadGrpc) {
+  const CommandResult libraries = shell("readelf -d \"$TESSERA\"");
+  if (libraries.status != 0) GTEST_SKIP() << "readelf is not in PATH";
+  EXPECT_THAT(libraries.out, HasSubstr("NEEDED"));
+  EXPECT_THAT(libraries.out, Not(HasSubstr("grpc")));
+  const CommandResult loaded = shell("ldd \"$TESSERA\"");
+  EXPECT_THAT(loaded.out, HasSubstr("libstdc++"));
+  EXPECT_THAT(loaded.out, Not(HasSubstr("grpc")));
+}
+
 TEST(BenchErrors, OnnxRuntimeIsAbsent) {
   const CommandResult result =
       tessera({"bench", "--suite", "host-vs-ort", "--models", ".", "--onnxruntime", "nowhere"});

@@ -17,7 +17,7 @@ fail() {
 }
 
 echo "-- what is installed"
-for path in bin/tessera include/tessera/tessera.h share/tessera/arch/tessera128.toml \
+for path in bin/tessera libexec/tessera/tessera-service include/tessera/tessera.h share/tessera/arch/tessera128.toml \
   share/man/man1/tessera.1 share/man/man1/tessera-run.1 share/bash-completion/completions/tessera \
   share/zsh/site-functions/_tessera share/fish/vendor_completions.d/tessera.fish; do
   [ -f "$work/prefix/$path" ] || fail "$path is missing"
@@ -67,3 +67,6 @@ found=$(LD_LIBRARY_PATH=$lib "$work/c_with_pkg_config" "$model")
 echo "-- the installed command"
 "$work/prefix/bin/tessera" --help >"$work/help.txt" || fail "tessera --help"
 grep -q run "$work/help.txt" || fail "tessera --help names no verb 'run'"
+[ -z "$(readelf -d "$work/prefix/bin/tessera" | grep -i grpc || true)" ] || fail "every call loads gRPC"
+found=$("$work/prefix/bin/tessera" serve --model-repository "$work/none" 2>&1 || true)
+grep -q "tessera serve: .*$work/none" <<<"$found" || fail "tessera-service is not found where it is installed: $found"

@@ -1,12 +1,8 @@
 // tessera bench: a load on a model through the pipeline, or one of the suites.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 
 #include "tools/bench/card_model.h"
 #include "tools/bench/devices.h"
@@ -16,8 +12,8 @@
 #include "tools/bench/sensitivity.h"
 #include "tools/bench/transposition.h"
 #include "tools/files/tensor_file.h"
+#include "tools/program.h"
 #include "tools/run/cores_arguments.h"
-#include "tools/terminal/standard_streams.h"
 #include "tools/verb.h"
 
 namespace tessera::tools {
@@ -44,18 +40,12 @@ struct BenchArguments {
 // Starts the program `host_vs_ort`, which takes this process's place. It belongs to the source
 // tree: it runs ONNX Runtime under Node.js, which an installation does not need.
 Status host_vs_ort(const BenchArguments& arguments) {
-  std::error_code error;
-  const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  std::string program;
-  for (const char* const place : {"host_vs_ort", "../../bench/host_vs_ort"}) {
-    const auto candidate = folder / place;
-    if (program.empty() && std::filesystem::exists(candidate, error)) program = candidate.string();
-  }
+  const std::string program = find_program({"host_vs_ort", "../../bench/host_vs_ort"});
   if (program.empty()) {
     return Error{ErrorCode::kUnavailable,
                  fmt::format("--suite host-vs-ort: there is no program 'host_vs_ort' beside '{}'; "
                              "build the source tree and run its tessera, or scripts/bench.sh",
-                             folder.string())};
+                             program_folder())};
   }
   std::vector<std::string> words = {program};
   const auto add = [&words](const char* option, const std::string& value) {
@@ -69,13 +59,7 @@ Status host_vs_ort(const BenchArguments& arguments) {
   if (arguments.repeat > 0) add("--repeat", std::to_string(arguments.repeat));
   if (arguments.threads > 0) add("--threads", std::to_string(arguments.threads));
   if (arguments.model.json) words.emplace_back("--json");
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  restore_signals();
-  execv(program.c_str(), argv.data());
-  return Error{ErrorCode::kUnavailable,
-               fmt::format("cannot start '{}': {}", program, std::strerror(errno))};
+  return become(std::move(words));
 }
 
 Status bench_load(const BenchArguments& arguments) {

@@ -9,8 +9,8 @@
 #include "cluster/address.h"
 #include "cluster/master_client.h"
 #include "cluster/messenger.h"
-#include "tools/cluster/service_arguments.h"
-#include "tools/cluster/try_cluster.h"
+#include "tools/program.h"
+#include "tools/service/arguments.h"
 #include "tools/terminal/console.h"
 #include "tools/verb.h"
 
@@ -18,17 +18,6 @@ namespace tessera::tools {
 namespace {
 
 using nlohmann::json;
-
-struct ClusterArguments {
-  std::string action, what;
-  std::vector<std::string> masters = {"127.0.0.1:7400"};
-  std::string arch, node, tenant, token_file;
-  int cores = 0, nodes = 4, cards = 1, port = 7400;
-  std::int64_t memory_bytes = 0, weight = 1, after = 0;
-  bool undo = false, etcd = false, json = false;
-  double seconds = 0, patience = 10;
-  TlsArguments tls;
-};
 
 Error wrong(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
@@ -183,15 +172,7 @@ struct ClusterAction {
   Status (*act)(const ClusterArguments&);
 };
 
-Status try_one(const ClusterArguments& arguments) {
-  return try_cluster({.nodes = arguments.nodes,
-                      .cards = arguments.cards,
-                      .port = arguments.port,
-                      .arch = arguments.arch.empty() ? "cloud16" : arguments.arch,
-                      .etcd = arguments.etcd,
-                      .seconds = arguments.seconds,
-                      .json = arguments.json});
-}
+Status try_one(const ClusterArguments&) { return start_service(); }
 
 constexpr ClusterAction kActions[] = {
     {"try", "", try_one},
@@ -218,52 +199,11 @@ Status act(const ClusterArguments& arguments) {
       fmt::format("there is no '{}'; allowed are {}", arguments.action, fmt::join(names, ", ")));
 }
 
-void add_cluster_options(CLI::App& app, ClusterArguments& arguments) {
-  app.add_option("--master", arguments.masters, "HOST:PORT of a master; several: whichever leads")
-      ->capture_default_str();
-  app.add_option("--tenant", arguments.tenant, "who asks, where the cluster has no tokens");
-  app.add_option("--token-file", arguments.token_file, "the tenant's token");
-  arguments.tls.add_to(app, "beyond this machine without TLS, if that is meant");
-  app.add_option("--patience", arguments.patience, "seconds that a master is waited for")
-      ->check(CLI::Range(0.0, 86400.0))
-      ->capture_default_str();
-  app.add_option("--cores", arguments.cores, "alloc (1 unless given), resize: how many")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--arch", arguments.arch, "alloc: of the card; try: of the cards (cloud16)");
-  app.add_option("--memory-bytes", arguments.memory_bytes,
-                 "alloc: of each group in which it has a core; 0: a core's part")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 50));
-  app.add_option("--weight", arguments.weight, "alloc: of the channels of its groups")
-      ->check(CLI::Range(1, 16))
-      ->capture_default_str();
-  app.add_option("--node", arguments.node, "alloc: on this node");
-  app.add_flag("--undo", arguments.undo, "drain: the node is in use again");
-  app.add_option("--after", arguments.after, "events: those behind this number")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53));
-  app.add_option("--nodes", arguments.nodes, "try: how many")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  app.add_option("--cards", arguments.cards, "try: of each node")
-      ->check(CLI::Range(1, 16))
-      ->capture_default_str();
-  app.add_option("--port", arguments.port, "try: of the master; 0: any that is free")
-      ->check(CLI::Range(0, 65535))
-      ->capture_default_str();
-  app.add_flag("--etcd", arguments.etcd, "try: keep the records in an etcd that is started for it");
-  app.add_option("--seconds", arguments.seconds, "try: end after so long; 0: with a signal")
-      ->check(CLI::Range(0.0, 1e9));
-  app.add_flag("--json", arguments.json, "print JSON");
-}
-
 }  // namespace
 
 Action cluster_verb(CLI::App& app) {
   auto arguments = std::make_shared<ClusterArguments>();
-  app.add_option("action", arguments->action,
-                 "try, nodes, pool, alloc, free, resize, drain or events")
-      ->required();
-  app.add_option("name", arguments->what, "of an allocation (alloc, free, resize) or node (drain)");
-  add_cluster_options(app, *arguments);
+  arguments->add_to(app);
   return [arguments] { return act(*arguments); };
 }
 

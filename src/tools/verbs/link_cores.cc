@@ -1,9 +1,12 @@
 #include "tools/verbs/link_cores.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "arch/architecture_file.h"
@@ -30,7 +33,10 @@ struct LinkedCores {
   std::uint64_t tasks = 0, stream_bytes = 0, weights_bytes = 0, weights_bytes_in_file = 0;
   std::int64_t dependencies = 0, remote_dependencies = 0, load_shares = 0, dropped = 0;
   std::string weights_file;
-  bool compiled = false;  // anew
+  bool compiled = false;       // anew
+  double compile_seconds = 0;  // then: splits chosen, compiled and proved
+  std::vector<int>
+      prepared;  // then: numbers of cores, of as many cards, that the package has templates for
   // What the package's model says of the network, and of the way through its layers that it takes and of the
   // shortest one, at the bandwidth that it is linked for; 0: nothing.
   double model_cycles = 0, path_cycles = 0, shortest_cycles = 0;
@@ -97,19 +103,34 @@ NodeWays find_path(const isa::PreparedCores& prepared, const LinkCoresArguments&
   return std::move(path.ways);
 }
 
+std::vector<int> prepared_counts(const package::Package& package, int cards) {
+  std::set<int> counts;
+  if (package.prepared != nullptr) {
+    for (const auto& program : package.prepared->programs) {
+      if (program->key.cards == cards) counts.insert(program->key.cores);
+    }
+  }
+  return {counts.begin(), counts.end()};
+}
+
 // Compiled, and what the package has of it already. Without `ways` they are chosen.
-Result<isa::CardProgram> compile_cores(const LinkCoresArguments& arguments, const NodeWays& ways) {
+Result<isa::CardProgram> compile_cores(const LinkCoresArguments& arguments, const NodeWays& ways,
+                                       LinkedCores& result) {
   TESSERA_TRY(package::Package package, package::load_package(arguments.package));
   TESSERA_TRY(const ChipConfig chip,
               load_chip_config(arguments.arch.empty() ? package.chip_name : arguments.arch));
   TESSERA_TRY(const Network network, network::network_from_package(std::move(package), chip));
   TESSERA_TRY(const CardPlacement placement,
               spread_cores(chip, arguments.cores.cards, arguments.cores.cores));
+  result.prepared = prepared_counts(network.state().package, placement.cards);
+  const auto begin = std::chrono::steady_clock::now();
   TESSERA_TRY(compile::SharedProgram shared,
               ways.empty() ? network::program_for_cores(network.state(), placement,
                                                         arguments.cores.core_split(),
                                                         arguments.cores.cores_per_image)
                            : network::program_for_ways(network.state(), placement, ways));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  result.compile_seconds = took.count();
   isa::CardProgram program = std::move(shared.card);
   if (arguments.name_operands) {
     for (isa::Program& core : program.cores) {
@@ -169,11 +190,16 @@ Result<std::optional<LinkedCores>> fill_cores(const LinkCoresArguments& argument
   return Linked(linked(prepared, weights_file));
 }
 
-const char* how_text(const LinkedCores& program) {
+std::string how_text(const LinkedCores& program) {
   if (!program.compiled) return "filled in from the package's templates";
-  return program.path_cycles > 0
-             ? "compiled anew: at this bandwidth layers are better cut in other ways"
-             : "compiled anew: the package has no templates for these cores and options";
+  const std::string anew = fmt::format("compiled anew in {:.2f} s: ", program.compile_seconds);
+  if (program.path_cycles > 0) {
+    return anew + "at this bandwidth layers are better cut in other ways";
+  }
+  std::string why = anew + "the package has no templates for these cores and options";
+  if (program.prepared.empty()) return why;
+  return why + fmt::format(", but for {} cores; 'tessera compile --cores' makes others",
+                           fmt::join(program.prepared, ", "));
 }
 
 nlohmann::json linked_json(const LinkCoresArguments& arguments, const LinkedCores& program) {
@@ -192,6 +218,10 @@ nlohmann::json linked_json(const LinkCoresArguments& arguments, const LinkedCore
                              {"weights_bytes_in_file", program.weights_bytes_in_file},
                              {"weights_file", program.weights_file}};
   arguments.cores.add_to(document);
+  if (program.compiled) {
+    document["compile_seconds"] = program.compile_seconds;
+    document["prepared_cores"] = program.prepared;
+  }
   if (program.path_cycles > 0) {
     document["model"] = {{"bandwidth", arguments.bandwidth},
                          {"cycles", program.model_cycles},
@@ -257,9 +287,11 @@ Status link_for_cores(const LinkCoresArguments& arguments) {
   LinkedCores modelled;
   TESSERA_TRY(std::optional<LinkedCores> program, fill_cores(arguments, ways, modelled));
   if (!program) {
-    TESSERA_TRY(const isa::CardProgram compiled, compile_cores(arguments, ways));
+    TESSERA_TRY(const isa::CardProgram compiled, compile_cores(arguments, ways, modelled));
     TESSERA_RETURN_IF_ERROR(package::write_program(arguments.output, compiled));
     program = linked(compiled);
+    program->compile_seconds = modelled.compile_seconds;
+    program->prepared = modelled.prepared;
   }
   program->model_cycles = modelled.model_cycles;
   program->path_cycles = modelled.path_cycles;

@@ -1,5 +1,6 @@
 // tessera compile, link: the stages one by one.
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <charconv>
@@ -162,7 +163,17 @@ Status place_weights(const StageArguments& arguments, isa::Program& program) {
   return {};
 }
 
+// What is freed goes back to the system at once where it is large, not only when the heap's end is free: the parts of
+// a package follow each other in memory.
+void return_large_blocks() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 64 << 10);
+  mallopt(M_TRIM_THRESHOLD, 64 << 10);
+#endif
+}
+
 Status link(const StageArguments& arguments) {
+  return_large_blocks();
   FileRoles roles;
   roles.read("the package", arguments.file);
   roles.read_architecture(arguments.arch);
@@ -179,15 +190,16 @@ Status link(const StageArguments& arguments) {
                            .embed_weights = arguments.embed_weights,
                            .json = arguments.json});
   }
-  TESSERA_TRY(const isa::Unlinked package, package::load_unlinked(arguments.file));
+  TESSERA_TRY(isa::Unlinked package, package::load_unlinked(arguments.file));
   TESSERA_TRY(const ChipConfig chip,
               load_chip_config(arguments.arch.empty() ? package.chip_name : arguments.arch));
+  const std::int64_t when_compiled = package.dependencies_dropped;
   TESSERA_TRY(isa::Program program,
-              link::link(package, chip, {.name_operands = arguments.name_operands}));
+              link::link(std::move(package), chip, {.name_operands = arguments.name_operands}));
   TESSERA_RETURN_IF_ERROR(place_weights(arguments, program));
   TESSERA_RETURN_IF_ERROR(isa::verify_program(program, chip));
   TESSERA_RETURN_IF_ERROR(package::write_program(arguments.output, program));
-  const std::int64_t at_link = program.dependencies_dropped - package.dependencies_dropped;
+  const std::int64_t at_link = program.dependencies_dropped - when_compiled;
   if (arguments.json) {
     const nlohmann::json document = {{"program", arguments.output},
                                      {"tasks", program.tasks.size()},
@@ -204,8 +216,8 @@ Status link(const StageArguments& arguments) {
         "wrote {}: {} tasks in {} segments, {} dependencies; weights {}\n"
         "redundant dependencies dropped: {} when compiling, {} when linking\n",
         arguments.output, program.tasks.size(), program.segments.size(), program.dependency_count(),
-        program.weights_file.empty() ? "included" : "in " + program.weights_file,
-        package.dependencies_dropped, at_link);
+        program.weights_file.empty() ? "included" : "in " + program.weights_file, when_compiled,
+        at_link);
   }
   return {};
 }

@@ -1,5 +1,4 @@
-#include "tools/cluster/try_cluster.h"
-
+// tessera cluster try: a cluster on this machine, to try.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -17,7 +16,9 @@
 #include "store/etcd_store.h"
 #include "store/in_process_store.h"
 #include "store/local_etcd.h"
-#include "tools/cluster/service_arguments.h"
+#include "tools/service/actions.h"
+#include "tools/service/arguments.h"
+#include "tools/service/process.h"
 #include "tools/terminal/standard_streams.h"
 
 namespace tessera::tools {
@@ -81,11 +82,11 @@ Status wait_for_cards(const std::string& master, int cards) {
                fmt::format("the cluster has not started in {} s", kForStart.count())};
 }
 
-}  // namespace
-
-Status try_cluster(const TryArguments& arguments) {
+// Runs until it is time, or a signal.
+Status try_cluster(const ClusterArguments& arguments) {
   const auto begin = std::chrono::steady_clock::now();
-  TESSERA_TRY(const ChipConfig chip, load_chip_config(arguments.arch));
+  TESSERA_TRY(const ChipConfig chip,
+              load_chip_config(arguments.arch.empty() ? "cloud16" : arguments.arch));
   end_on_signals();
   TryStore store;
   TESSERA_RETURN_IF_ERROR(open_store(arguments.etcd, store));
@@ -118,6 +119,18 @@ Status try_cluster(const TryArguments& arguments) {
   master.reset();
   tell_event(arguments.json, {{"event", "end"}}, "ended");
   return check_standard_output();
+}
+
+}  // namespace
+
+Action cluster_action(CLI::App& app) {
+  auto arguments = std::make_shared<ClusterArguments>();
+  arguments->add_to(app);
+  return [arguments]() -> Status {
+    if (arguments->action == "try") return try_cluster(*arguments);
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("tessera-service has no '{}'; allowed is try", arguments->action)};
+  };
 }
 
 }  // namespace tessera::tools

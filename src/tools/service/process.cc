@@ -1,4 +1,4 @@
-#include "tools/cluster/service_arguments.h"
+#include "tools/service/process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -24,10 +24,6 @@ namespace tessera::tools {
 namespace {
 
 std::atomic<bool> interrupted = false;
-
-bool is_loopback(const std::string& address) {
-  return address == "localhost" || address == "::1" || address.starts_with("127.");
-}
 
 // Lines that cannot be written, as the disk is full, wait until there is room: so many, and then the oldest are lost.
 // Both is told on standard error.
@@ -76,85 +72,46 @@ class LineFile {
 
 }  // namespace
 
-void TlsArguments::add_to(CLI::App& app, const std::string& without_tls_help) {
-  app.add_option("--tls-authority", authority,
-                 "PEM file: who signs the certificates of all machines of the cluster");
-  app.add_option("--tls-certificate", certificate, "PEM file: this machine's certificate");
-  app.add_option("--tls-key", key, "PEM file of its key");
-  app.add_flag("--without-tls", without_tls, without_tls_help);
+bool is_loopback(const std::string& address) {
+  return address == "localhost" || address == "::1" || address.starts_with("127.");
 }
 
-Result<cluster::MessengerOptions> TlsArguments::messenger() const {
-  cluster::MessengerOptions options;
-  options.allow_plain_network = without_tls;
-  if (authority.empty() && certificate.empty() && key.empty()) return options;
-  if (authority.empty() || certificate.empty() || key.empty()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "--tls-authority, --tls-certificate and --tls-key belong together; give all"};
+Status check_address(const ServiceArguments& service) {
+  if (is_loopback(service.address) || service.tls.without_tls || !service.tls.authority.empty()) {
+    return {};
   }
-  if (without_tls) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "--without-tls and --tls-authority contradict each other; give one of them"};
-  }
-  options.tls = {.authority = authority, .certificate = certificate, .key = key};
-  return options;
-}
-
-void ServiceArguments::add_to(CLI::App& app, const char* port_option, int port_default) {
-  port = port_default;
-  app.add_option("--store", store,
-                 "etcd:HOST:PORT[,HOST:PORT]: what the cluster keeps its records in")
-      ->required();
-  app.add_option(port_option, port, "0: any that is free")
-      ->check(CLI::Range(0, 65535))
-      ->capture_default_str();
-  app.add_option("--address", address, "where it listens")->capture_default_str();
-  app.add_option("--advertise", advertised,
-                 "HOST or HOST:PORT by which others reach it; else the address");
-  tls.add_to(app, "listen at an address that others reach, too, without TLS");
-  app.add_flag("--store-tls", store_tls, "etcd is asked with TLS, and with these certificates");
-  app.add_option("--ttl-ms", ttl_ms, "milliseconds that its lease lasts without a renewal")
-      ->check(CLI::Range(300, 600000))
-      ->capture_default_str();
-  app.add_option("--seconds", seconds, "end after so long; 0: with a signal")
-      ->check(CLI::Range(0.0, 1e9));
-  app.add_flag("--json", json, "an object a line for each event");
-}
-
-Status ServiceArguments::check_address() const {
-  if (is_loopback(address) || tls.without_tls || !tls.authority.empty()) return {};
   return Error{
       ErrorCode::kInvalidArgument,
       fmt::format("--address {} is not of this machine alone, and there is no TLS: anybody "
                   "who reaches it may use the cluster; give --tls-authority, --tls-certificate "
                   "and --tls-key, --without-tls too if that is meant, or listen at 127.0.0.1",
-                  address)};
+                  service.address)};
 }
 
-Result<std::unique_ptr<store::Store>> ServiceArguments::open_store() const {
+Result<std::unique_ptr<store::Store>> open_store(const ServiceArguments& service) {
   constexpr std::string_view kEtcd = "etcd:";
-  if (!store.starts_with(kEtcd) || store.size() == kEtcd.size()) {
+  if (!service.store.starts_with(kEtcd) || service.store.size() == kEtcd.size()) {
     return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("--store '{}'; allowed is etcd:HOST:PORT[,HOST:PORT]", store)};
+                 fmt::format("--store '{}'; allowed is etcd:HOST:PORT[,HOST:PORT]", service.store)};
   }
   store::EtcdOptions options;
-  std::string rest = store.substr(kEtcd.size());
+  std::string rest = service.store.substr(kEtcd.size());
   for (std::size_t begin = 0; begin <= rest.size();) {
     const std::size_t end = std::min(rest.find(',', begin), rest.size());
     options.endpoints.push_back(rest.substr(begin, end - begin));
     begin = end + 1;
   }
   // A member that is gone must not take a renewal's whole time.
-  if (store_tls && tls.authority.empty()) {
+  if (service.store_tls && service.tls.authority.empty()) {
     return Error{ErrorCode::kInvalidArgument,
                  "--store-tls needs --tls-authority, --tls-certificate and --tls-key"};
   }
-  if (store_tls) {
-    options.authority_file = tls.authority;
-    options.certificate_file = tls.certificate;
-    options.key_file = tls.key;
+  if (service.store_tls) {
+    options.authority_file = service.tls.authority;
+    options.certificate_file = service.tls.certificate;
+    options.key_file = service.tls.key;
   }
-  options.attempt_time = std::chrono::milliseconds(std::max(100, ttl_ms / 10));
+  options.attempt_time = std::chrono::milliseconds(std::max(100, service.ttl_ms / 10));
   return store::connect_etcd(options);
 }
 

@@ -17,33 +17,16 @@
 #include "serve/service.h"
 #include "serve/trace_file.h"
 #include "tessera/file.h"
+#include "tools/service/actions.h"
+#include "tools/service/arguments.h"
+#include "tools/service/process.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/standard_streams.h"
-#include "tools/verb.h"
 
 namespace tessera::tools {
 namespace {
 
-struct ServeArguments {
-  std::string repository;
-  std::string address = "127.0.0.1";
-  int port = 8000;
-  std::optional<int> grpc_port, metrics_port;
-  std::string certificate, key, token_file, trace_file;
-  bool without_tls = false;
-  std::string device, arch, cluster;  // empty: not given
-  int instances = 1, threads = 0, cores = 1;
-  std::int64_t request_bytes = std::int64_t{64} << 20;
-  int connections = 1024;
-  double shutdown_seconds = 30, seconds = 0;
-  bool json = false;
-};
-
 std::atomic<bool> serve_interrupted = false;
-
-bool is_loopback(const std::string& address) {
-  return address == "localhost" || address == "::1" || address.starts_with("127.");
-}
 
 // What people and programs read: each line is one event, and goes out at once.
 void tell(const ServeArguments& arguments, const nlohmann::json& document,
@@ -249,58 +232,9 @@ Status serve_models(const ServeArguments& arguments) {
 
 }  // namespace
 
-Action serve_verb(CLI::App& app) {
+Action serve_action(CLI::App& app) {
   auto arguments = std::make_shared<ServeArguments>();
-  app.add_option("--model-repository", arguments->repository,
-                 "folder of models: MODEL/VERSION/model.onnx (or .tpkg, .tprog)")
-      ->required();
-  app.add_option("--http-port", arguments->port, "0: any that is free")
-      ->check(CLI::Range(0, 65535))
-      ->capture_default_str();
-  app.add_option("--grpc-port", arguments->grpc_port, "also over gRPC; 0: any that is free")
-      ->check(CLI::Range(0, 65535));
-  app.add_option("--metrics-port", arguments->metrics_port,
-                 "/metrics and /healthz alone, besides; 0: any that is free")
-      ->check(CLI::Range(0, 65535));
-  app.add_option("--http-address", arguments->address, "where it listens")->capture_default_str();
-  app.add_flag("--without-tls", arguments->without_tls,
-               "listen at an address that others reach, too");
-  app.add_option("--tls-certificate", arguments->certificate,
-                 "PEM file: the server's certificate and those between; of all ports");
-  app.add_option("--tls-key", arguments->key, "PEM file of its key");
-  app.add_option("--token-file", arguments->token_file,
-                 "JSON file of tenants, their tokens, models and limits");
-  app.add_option("--trace-file", arguments->trace_file,
-                 "where the parts of each request go, for Perfetto");
-  app.add_option("--device", arguments->device,
-                 "host (unless given), sim or ref, unless a config.json says");
-  app.add_option("--cluster", arguments->cluster,
-                 "HOST:PORT[,HOST:PORT][?KEY=VALUE&...] of a cluster's masters, whose processors "
-                 "run the models; keys as in a device's name: token_file, tls_authority ...");
-  app.add_option("--cores", arguments->cores, "of sim or the cluster for each run, likewise")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  app.add_option("--arch", arguments->arch,
-                 "profile or architecture file, likewise (tessera128; of a cluster cloud16)");
-  app.add_option("--instances", arguments->instances, "runs of a model side by side, likewise")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  app.add_option("--threads", arguments->threads, "of host for each model, likewise; 0: all cores")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  app.add_option("--request-bytes", arguments->request_bytes, "that a request may have")
-      ->check(CLI::Range(std::int64_t{1} << 10, std::int64_t{1} << 30))
-      ->capture_default_str();
-  app.add_option("--connections", arguments->connections, "at once")
-      ->check(CLI::Range(1, 65536))
-      ->capture_default_str();
-  app.add_option("--shutdown-seconds", arguments->shutdown_seconds,
-                 "that accepted requests have to be answered at the end")
-      ->check(CLI::Range(0.0, 3600.0))
-      ->capture_default_str();
-  app.add_option("--seconds", arguments->seconds, "end after so long; 0: with a signal")
-      ->check(CLI::Range(0.0, 1e9));
-  app.add_flag("--json", arguments->json, "an object a line for each event");
+  arguments->add_to(app);
   return [arguments] { return serve_models(*arguments); };
 }
 

@@ -5,21 +5,17 @@
 
 #include "cluster/processes.h"
 #include "tessera/file.h"
-#include "tools/cluster/service_arguments.h"
+#include "tools/service/actions.h"
+#include "tools/service/arguments.h"
+#include "tools/service/process.h"
 #include "tools/terminal/standard_streams.h"
-#include "tools/verb.h"
 
 namespace tessera::tools {
 namespace {
 
-struct MasterArguments {
-  ServiceArguments service;
-  std::string tenants_file, audit_file;
-};
-
 Status run_master(const MasterArguments& arguments) {
   const ServiceArguments& service = arguments.service;
-  TESSERA_RETURN_IF_ERROR(service.check_address());
+  TESSERA_RETURN_IF_ERROR(check_address(service));
   cluster::MasterOptions options{.ttl = std::chrono::milliseconds(service.ttl_ms),
                                  .store_timeout = std::chrono::milliseconds(service.ttl_ms / 4)};
   if (!arguments.tenants_file.empty()) {
@@ -30,7 +26,7 @@ Status run_master(const MasterArguments& arguments) {
     options.tenants = std::move(*tenants);
   }
   TESSERA_TRY(options.audit, line_log(arguments.audit_file));
-  TESSERA_TRY(const auto store, service.open_store());
+  TESSERA_TRY(const auto store, open_store(service));
   end_on_signals();
   TESSERA_TRY(const cluster::MessengerOptions messenger, service.tls.messenger());
   TESSERA_TRY(auto master, cluster::RunningMaster::start(*store, {.address = service.address,
@@ -49,13 +45,9 @@ Status run_master(const MasterArguments& arguments) {
 
 }  // namespace
 
-Action master_verb(CLI::App& app) {
+Action master_action(CLI::App& app) {
   auto arguments = std::make_shared<MasterArguments>();
-  arguments->service.add_to(app, "--port", 7400);
-  app.add_option("--tenants-file", arguments->tenants_file,
-                 "JSON: a token and quotas for each tenant; without it whoever comes may do all");
-  app.add_option("--audit-file", arguments->audit_file,
-                 "a line is added for each acquisition, release and refusal");
+  arguments->add_to(app);
   return [arguments] { return run_master(*arguments); };
 }
 
