@@ -18,6 +18,7 @@ class Shell:
     optional: tuple = ()   # patterns of whole lines that not every run prints
     long: str = ""         # how long it takes, where only `--long` (make test-long) runs it
     everyday: "Shell | None" = None  # the smaller form of a long one, which the other runs take
+    alone: str = ""        # a script that writes to one place: no two blocks run it at once
     status: int = 0        # of the last command
 
 
@@ -83,11 +84,12 @@ BLOCKS = {
             NotRun("serves until it is ended; ocr_served_line runs it"),
         "make package": NotRun("tests/packages makes the packages, installs them and uses them"),
         "16 lines of text": Shell(
-            command="scripts/demo.sh build/release", needs=("ocr", "ocr_models"), long="a minute",
+            command="scripts/demo.sh build/release", needs=("ocr", "ocr_models"), long="a minute", alone="scripts/demo.sh",
             everyday=Shell(command="scripts/demo.sh build/release '' --device sim", needs=("ocr", "ocr_models"),
-                           optional=(r"4 cores of cloud16: .*",))),
+                           optional=(r"4 cores of cloud16: .*",), alone="scripts/demo.sh")),
         "scripts/demo.sh build/release photo.jpg --device host":
-            Shell(replace={"scripts/demo.sh": ("photo.jpg", "examples/ocr/picture/station.png")}, needs=("ocr", "ocr_models")),
+            Shell(replace={"scripts/demo.sh": ("photo.jpg", "examples/ocr/picture/station.png")}, needs=("ocr", "ocr_models"),
+                  alone="scripts/demo.sh"),
         "tessera=build/release/src/tools/tessera": Shell(
             setup="mkdir nodes && cp -r /usr/share/libonnx-testdata/data/node/test_relu nodes && "
                   "cp relu.onnx a.onnx && tessera zoo mobilenet_v1 -o b.onnx",

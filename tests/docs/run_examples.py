@@ -10,6 +10,8 @@ printed into the pages, for you to read and to judge. --share 2/3 runs the secon
 once. Prints one line per block, with the processor seconds that it took; status 1 where one fails.
 """
 import argparse
+import contextlib
+import fcntl
 import math
 import os
 import re
@@ -166,6 +168,17 @@ def write(block, stated, lines):
     print(f"WRITTEN   {block.place}", flush=True)
 
 
+@contextlib.contextmanager
+def alone_with(script):
+    """No other run of this program is in here with the same script."""
+    if not script:
+        yield
+        return
+    with open(SOURCE / script, encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def run_shell(block, example, folder):
     environment = environment_of(folder)
     commands = [(example.command, block.text.split("\n"))] if example.command else commands_of(block.text)
@@ -177,7 +190,8 @@ def run_shell(block, example, folder):
             continue
         script.append(f"{{\n{command}\n}} 2>&1; status=$?; echo; echo \"=== $status\"")
         checks.append((command, stated))
-    status, text = run("\n".join(script), folder, environment)
+    with alone_with(example.alone):
+        status, text = run("\n".join(script), folder, environment)
     parts = re.split(r"^=== (\d+)\n", text, flags=re.M)
     if len(parts) != 2 * len(checks) + 1:
         raise Failed(f"the commands did not come to their end, status {status}:\n{text}")
