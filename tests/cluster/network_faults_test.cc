@@ -212,7 +212,7 @@ TEST(NetworkFaults, AClockThatJumpsEndsNoLease) {
   Session session = open(cluster, model);
   for (const char* const seconds : {"86400      ", "-86400     ", "0          "}) {
     set_clock(seconds);
-    const auto last = steady_clock::now() + std::chrono::milliseconds(1500);
+    const auto last = steady_clock::now() + std::chrono::milliseconds(1000);
     while (steady_clock::now() < last) expect_good_run(session, model);
     EXPECT_EQ(error_of(cluster.ask({{"call", "acquire"}, {"cores", 1}})), "");
   }
@@ -392,7 +392,8 @@ TEST(NetworkFaults, NobodyListensForOthersWithoutTlsUnlessItIsSaidTwice) {
   const auto first = [](std::vector<std::string> more) {
     BackgroundProgram node(
         joined({"node", "--store", "etcd:127.0.0.1:1", "--id", "n", "--address", "0.0.0.0"}, more));
-    return node.event().value("event", "");
+    const json event = node.event();
+    return event.is_object() ? event.value("event", "") : "";
   };
   EXPECT_EQ(first({}), "");  // it has ended
   EXPECT_EQ(first({"--without-tls"}), "start");

@@ -4,6 +4,7 @@
 //   TESSERA_FAULT_REQUESTS   how many requests       3000
 //   TESSERA_FAULT_COUNT      faults at least         3
 //   TESSERA_FAULT_SEED       of all that is drawn    1
+//   TESSERA_FAULT_SECONDS    then it ends, with fewer requests; 0: never    0
 //   TESSERA_FAULT_REPORT     a file for the result as JSON
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -77,7 +78,7 @@ class Client {
   void send(std::int64_t requests, const std::atomic<bool>& goes_on) {
     auto stream = pipeline_->open_stream({.order = StreamOrder::kCompletion});
     last_answer_ = steady_clock::now();
-    for (std::int64_t i = 0; i < requests || goes_on; ++i) {
+    for (std::int64_t i = 0; (i < requests && !has_no_time_) || goes_on; ++i) {
       constexpr std::int64_t kAtOnce = 16;
       {
         std::unique_lock lock(mutex_);
@@ -96,6 +97,7 @@ class Client {
     is_done_ = true;
   }
   bool is_done() const { return is_done_; }
+  void end_soon() { has_no_time_ = true; }
 
   // The longest time without an answer since the last call.
   milliseconds take_gap() {
@@ -143,7 +145,7 @@ class Client {
   const int number_;
   std::optional<Runtime> runtime_;
   std::optional<Pipeline> pipeline_;
-  std::atomic<bool> is_done_ = false;
+  std::atomic<bool> is_done_ = false, has_no_time_ = false;
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   std::deque<std::uint8_t> answers_;  // of each request, how often
@@ -154,10 +156,20 @@ class Client {
 };
 
 // What can be broken, and how it is mended.
+enum class Target { kNode, kMaster, kMember };
 struct Fault {
   const char* name;
+  Target target;
   std::function<void(ClusterProcesses&, std::size_t which)> begin, end;
 };
+
+// Where in an answer a connection ends: anywhere in the first 2,000 bytes, another place each time.
+std::int64_t next_cut() {
+  constexpr std::int64_t kStep = 617, kMost = 2000;
+  static std::int64_t at = 0;
+  at = (at + kStep) % kMost;
+  return at + 1;
+}
 
 void hold_all(ClusterProcesses::Proxies& proxies) {
   for (const auto& proxy : proxies) proxy->hold();
@@ -169,14 +181,14 @@ void pass_all(ClusterProcesses::Proxies& proxies) {
 std::vector<Fault> faults() {
   using All = ClusterProcesses;
   return {
-      {"node killed", [](All& c, std::size_t i) { c.nodes[i % kNodes]->kill(); },
+      {"node killed", Target::kNode, [](All& c, std::size_t i) { c.nodes[i % kNodes]->kill(); },
        [](All& c, std::size_t i) { c.start_node(i % kNodes); }},
-      {"node paused", [](All& c, std::size_t i) { c.nodes[i % kNodes]->signal(SIGSTOP); },
+      {"node paused", Target::kNode, [](All& c, std::size_t i) { c.nodes[i % kNodes]->signal(SIGSTOP); },
        [](All& c, std::size_t i) { c.nodes[i % kNodes]->signal(SIGCONT); }},
-      {"node cut off from the store",
+      {"node cut off from the store", Target::kNode,
        [](All& c, std::size_t i) { hold_all(c.node_to_store[i % kNodes]); },
        [](All& c, std::size_t i) { pass_all(c.node_to_store[i % kNodes]); }},
-      {"node cut off from all",
+      {"node cut off from all", Target::kNode,
        [](All& c, std::size_t i) {
          hold_all(c.node_to_store[i % kNodes]);
          c.to_node[i % kNodes]->hold();
@@ -185,27 +197,27 @@ std::vector<Fault> faults() {
          pass_all(c.node_to_store[i % kNodes]);
          c.to_node[i % kNodes]->pass();
        }},
-      {"node's connection ends in a frame",
+      {"node's connection ends in a frame", Target::kNode,
        [](All& c, std::size_t i) {
-         c.to_node[i % kNodes]->cut_after(static_cast<std::int64_t>(1 + i % 500));
+         c.to_node[i % kNodes]->cut_after(next_cut());
        },
        [](All& c, std::size_t i) { c.to_node[i % kNodes]->pass(); }},
-      {"master killed", [](All& c, std::size_t i) { c.masters[i % kMasters]->kill(); },
+      {"master killed", Target::kMaster, [](All& c, std::size_t i) { c.masters[i % kMasters]->kill(); },
        [](All& c, std::size_t i) { c.start_master(i % kMasters); }},
-      {"master paused", [](All& c, std::size_t i) { c.masters[i % kMasters]->signal(SIGSTOP); },
+      {"master paused", Target::kMaster, [](All& c, std::size_t i) { c.masters[i % kMasters]->signal(SIGSTOP); },
        [](All& c, std::size_t i) { c.masters[i % kMasters]->signal(SIGCONT); }},
-      {"master cut off from the store",
+      {"master cut off from the store", Target::kMaster,
        [](All& c, std::size_t i) { hold_all(c.master_to_store[i % kMasters]); },
        [](All& c, std::size_t i) { pass_all(c.master_to_store[i % kMasters]); }},
-      {"etcd member killed",
+      {"etcd member killed", Target::kMember,
        [](All& c, std::size_t i) { c.etcd->kill(static_cast<int>(i % kMembers)); },
        [](All& c, std::size_t i) {
          EXPECT_TRUE(c.etcd->restart(static_cast<int>(i % kMembers)).ok());
        }},
-      {"etcd member paused",
+      {"etcd member paused", Target::kMember,
        [](All& c, std::size_t i) { c.etcd->pause(static_cast<int>(i % kMembers)); },
        [](All& c, std::size_t i) { c.etcd->resume(static_cast<int>(i % kMembers)); }},
-      {"etcd without quorum",
+      {"etcd without quorum", Target::kMember,
        [](All& c, std::size_t i) {
          c.etcd->pause(static_cast<int>(i % kMembers));
          c.etcd->pause(static_cast<int>((i + 1) % kMembers));
@@ -225,7 +237,9 @@ class FaultRun {
     }
   }
 
-  void work(std::int64_t requests, std::int64_t faults_min) {
+  // `seconds`: then no more are sent; 0: no limit.
+  void work(std::int64_t requests, std::int64_t faults_min, std::int64_t seconds) {
+    const auto begin = steady_clock::now();
     std::atomic<bool> goes_on = true;
     std::atomic<int> working = kClients;
     std::vector<std::thread> threads;
@@ -246,6 +260,11 @@ class FaultRun {
       break_one(all[order.back()]);
       order.pop_back();
       if (i + 1 >= faults_min) goes_on = false;
+      if (seconds > 0 && steady_clock::now() - begin > std::chrono::seconds(seconds)) {
+        for (const auto& client : clients_) client->end_soon();
+      }
+      constexpr std::int64_t kFaults = 300;  // about as many in the whole run
+      calm_down(requests / kFaults);
     }
     for (std::thread& thread : threads) thread.join();
   }
@@ -296,10 +315,35 @@ class FaultRun {
     return std::uniform_int_distribution<std::int64_t>(0, end - 1)(random_);
   }
 
+  // A node that serves a client, the master that leads, or any member of the store.
+  std::size_t choose(Target target) {
+    if (target == Target::kNode) return cluster_.node_of(fmt::format("client{}", below(kClients)));
+    if (target == Target::kMember) return static_cast<std::size_t>(below(kMembers));
+    const auto status = cluster_.ask({{"call", "status"}});
+    EXPECT_TRUE(status.ok()) << testing::error_of(status);
+    return status.ok() ? cluster_.leader(*status) : 0;
+  }
+
+  // So many requests more are answered.
+  void calm_down(std::int64_t requests) {
+    const auto answered = [&] {
+      std::int64_t all = 0;
+      for (const auto& client : clients_) all += client->answered();
+      return all;
+    };
+    const auto is_over = [&] {
+      return std::ranges::any_of(clients_, [](const auto& one) { return one->is_done(); });
+    };
+    const std::int64_t before = answered();
+    while (answered() < before + requests && !is_over()) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  }
+
   // Begins, lasts, ends; then all of it is whole again. What is measured is the longest time in which one of the
   // clients had no answer.
   void break_one(const Fault& fault) {
-    const auto which = static_cast<std::size_t>(below(1000));
+    const std::size_t which = choose(fault.target);
     const milliseconds lasts(200 + below(5000));
     for (const auto& client : clients_) (void)client->take_gap();
     fault.begin(cluster_, which);
@@ -339,7 +383,8 @@ TEST(RandomFaults, NoRequestIsLostAnsweredTwiceOrWronglyAndNobodyHasTwoOwners) {
   fmt::print("seed {} (TESSERA_FAULT_SEED)\n", seed);
   const auto begin = steady_clock::now();
   FaultRun run(seed);
-  run.work(requests, setting("TESSERA_FAULT_COUNT", is_long ? 100 : 3));
+  run.work(requests, setting("TESSERA_FAULT_COUNT", is_long ? 100 : 3),
+           setting("TESSERA_FAULT_SECONDS", 0));
   run.report(seed, std::chrono::duration<double>(steady_clock::now() - begin).count());
 }
 
