@@ -25,20 +25,35 @@ json RemoteProcessor::request(const char* call) const {
   return document;
 }
 
+json RemoteProcessor::acquisition() const {
+  json request = this->request("acquire");
+  request["cores"] = address_.cores;
+  request["arch"] = address_.arch;
+  request["memory_bytes"] = address_.memory_bytes;
+  request["weight"] = address_.weight;
+  if (!address_.node.empty()) request["node"] = address_.node;
+  const std::string& name = name_.empty() ? address_.name : name_;
+  if (!name.empty()) request["name"] = name;
+  return request;
+}
+
+// Where it is. One that was given back, as its user seemed to be gone, is acquired anew.
+Result<json> RemoteProcessor::locate(milliseconds patience) {
+  json request = this->request("locate");
+  request["alloc"] = name_;
+  auto where = master_.call(request, patience);
+  const bool is_gone = !where.ok() && where.error().code == ErrorCode::kInvalidArgument;
+  return is_gone && is_own_ ? master_.call(acquisition(), patience) : where;
+}
+
 Result<std::unique_ptr<RemoteProcessor>> RemoteProcessor::acquire(const ClusterAddress& address) {
   TESSERA_TRY(auto messenger, Messenger::create(address.messenger));
   std::unique_ptr<RemoteProcessor> processor(new RemoteProcessor(address, std::move(messenger)));
-  json request = processor->request(address.alloc.empty() ? "acquire" : "locate");
+  json request = processor->acquisition();
   if (!address.alloc.empty()) {
+    request = processor->request("locate");
     request["alloc"] = address.alloc;
     processor->is_own_ = false;
-  } else {
-    request["cores"] = address.cores;
-    request["arch"] = address.arch;
-    request["memory_bytes"] = address.memory_bytes;
-    request["weight"] = address.weight;
-    if (!address.node.empty()) request["node"] = address.node;
-    if (!address.name.empty()) request["name"] = address.name;
   }
   // Who waits for room asks again; a refusal comes at once.
   constexpr milliseconds kForMaster{5000};
@@ -162,10 +177,8 @@ Result<std::shared_ptr<NodeLink>> RemoteProcessor::link() {
       const std::lock_guard lock(mutex_);
       if (link_ != nullptr && link_->channel->is_open()) return link_;
     }
-    json request = this->request("locate");
-    request["alloc"] = name_;
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
-    const auto where = master_.call(request, std::max(left, kBetweenTries));
+    const auto where = locate(std::max(left, kBetweenTries));
     if (!where.ok()) return where.error();
     const Status opened = open(*where, deadline);
     if (opened.ok()) continue;

@@ -53,6 +53,8 @@ class RemoteProcessor {
  private:
   RemoteProcessor(ClusterAddress address, std::unique_ptr<Messenger> messenger);
   nlohmann::json request(const char* call) const;
+  nlohmann::json acquisition() const;
+  Result<nlohmann::json> locate(std::chrono::milliseconds patience);
   Status open(const nlohmann::json& where, TimePoint deadline);
   Result<std::unique_ptr<Channel>> open_channel(const nlohmann::json& where, TimePoint deadline);
   void watch();

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <fstream>
@@ -369,7 +370,12 @@ class FaultRun {
   std::mt19937_64 random_;
   const std::vector<Sample> samples_ = samples();
   ClusterProcesses cluster_{
-      {.masters = kMasters, .nodes = kNodes, .etcd_members = kMembers, .has_proxies = true}};
+      {.masters = kMasters,
+       .nodes = kNodes,
+       .etcd_members = kMembers,
+       .ttl_ms = 3000,
+       .idle_ms = 5000,
+       .has_proxies = true}};
   std::vector<std::unique_ptr<Client>> clients_;
   std::map<std::string, std::vector<std::int64_t>> gaps_;  // milliseconds by kind of fault
 };
@@ -381,6 +387,7 @@ TEST(RandomFaults, NoRequestIsLostAnsweredTwiceOrWronglyAndNobodyHasTwoOwners) {
   constexpr std::int64_t kMillion = 1'000'000;
   const std::int64_t requests = setting("TESSERA_FAULT_REQUESTS", is_long ? kMillion : 3000);
   fmt::print("seed {} (TESSERA_FAULT_SEED)\n", seed);
+  std::fflush(stdout);
   const auto begin = steady_clock::now();
   FaultRun run(seed);
   run.work(requests, setting("TESSERA_FAULT_COUNT", is_long ? 100 : 3),

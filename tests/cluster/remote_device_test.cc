@@ -70,6 +70,24 @@ TEST(RemoteDevice, HasTheBitsCyclesAndTimelineOfAVirtualProcessorHere) {
   }
 }
 
+TEST(RemoteDevice, AcquiresAnewWhatWasGivenBackWhileItWasAway) {
+  const LocalCluster cluster;
+  const Sample model(residual_network(1, 24));
+  auto session = Session::open(model.network, {.cluster = cluster.address("cores=2&name=a")});
+  ASSERT_TRUE(session.ok()) << session.error().to_string();
+  EXPECT_TRUE(session->run(model.inputs)->outputs == model.outputs);
+  cluster.call({{"call", "release"}, {"alloc", "a"}});
+  const auto again = session->run(model.inputs);
+  ASSERT_TRUE(again.ok()) << again.error().to_string();
+  EXPECT_TRUE(again->outputs == model.outputs);
+  // What somebody else has allocated is not the device's to acquire.
+  cluster.call({{"call", "acquire"}, {"name", "b"}, {"kept", true}, {"arch", "cloud16"}});
+  auto guest = Session::open(model.network, {.cluster = cluster.address("alloc=b")});
+  ASSERT_TRUE(guest.ok()) << guest.error().to_string();
+  cluster.call({{"call", "release"}, {"alloc", "b"}});
+  EXPECT_THAT(error_of(guest->run(model.inputs)), ::testing::HasSubstr("has no allocation 'b'"));
+}
+
 TEST(RemoteDevice, APackageGoesOverOnceForANode) {
   const LocalCluster cluster;
   const Sample model(residual_network(1, 24));
