@@ -7,6 +7,7 @@
 #include "arch/dram_config.h"
 #include "arch/port_schedule.h"
 #include "isa/dma_time.h"
+#include "isa/dma_work.h"
 #include "isa/message_work.h"
 #include "isa/port_work.h"
 #include "isa/work.h"
@@ -79,7 +80,8 @@ Cycles planar_task_cycles(const TaskDescriptor& task, const ChipConfig& chip) {
       });
 }
 
-// A transfer's bytes pass the memory and the buffer's ports at the same time.
+// A transfer's bytes pass the memory and the buffer's ports at the same time, but for its first request
+// and its last one. Of a load what is scattered goes at its own pace, and waits for the ports besides.
 Cycles transfer_cycles(const TaskDescriptor& task, const ChipConfig& chip) {
   const DmaTime time = dma_time(task, chip);
   const auto* transfer = std::get_if<TransferTask>(&task.config);
@@ -87,12 +89,20 @@ Cycles transfer_cycles(const TaskDescriptor& task, const ChipConfig& chip) {
   PortsAlone ports(task, chip);
   const std::int64_t row = std::int64_t{transfer->channel_count} * transfer->buffer.columns *
                            format_bytes(transfer->buffer.format);
-  Cycles passage = 0;
+  const std::int64_t port = chip.dma.port_bytes;
+  const std::int64_t scatter = scatter_bytes(*transfer, chip);
+  const bool apart = task.engine == EngineKind::kLoad && scatter != 0 && scatter < port;
+  Cycles passage = 0, blocked = 0;
   for (std::int64_t step = 0; step < task.steps(); ++step) {
     const RowRange rows = task.bands.range(step);
-    passage += ports.of(step, ceil_div((rows.last - rows.first) * row, chip.dma.port_bytes));
+    const std::int64_t bytes = (rows.last - rows.first) * row;
+    const Cycles dense = ceil_div(bytes, port);
+    blocked += ports.of(step, dense) - dense;
+    passage += apart ? ceil_div(bytes, scatter) : dense;
   }
-  return time.cycles + std::max<Cycles>(0, passage - time.transfer());
+  const std::int64_t requests = std::max<std::int64_t>(1, time.requests);
+  return std::max(time.cycles + blocked / requests,
+                  time.first + passage - passage / requests + blocked);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ constexpr Cycles kNoCycle = INT64_MAX / 4;
 // Pieces before the pace is measured, and those that it is measured over, at least.
 constexpr std::int64_t kWarmPieces = 16, kPacePieces = 48;
 // Fewer of them where a piece is many runs.
-constexpr std::int64_t kManyRuns = 16, kPacePiecesOfManyRuns = 16;
+constexpr std::int64_t kManyRuns = 16, kPacePiecesOfManyRuns = 32;
 // What regions lie apart: the same banks, other rows, also where the device is smaller than that. And
 // the addresses within a region that differ in cost.
 constexpr std::int64_t kRegionDistance = (std::int64_t{1} << 30) + (std::int64_t{1} << 24);
@@ -174,7 +174,14 @@ class Weight {
         port_bytes_(chip.dma.port_bytes) {}
 
   double of(const DmaStep& plan, std::int64_t runs, std::int64_t bytes) const {
-    const auto bursts = static_cast<double>(runs * round_up(bytes, burst_));
+    // Runs that lie within a burst share it.
+    const StridedRuns& grid = plan.reads ? plan.read : plan.write;
+    std::int64_t of_run = round_up(bytes, burst_);
+    if (grid.axes > 0) {
+      const std::int64_t pitch = grid.strides[static_cast<std::size_t>(grid.axes) - 1];
+      of_run = std::min(of_run, std::max(bytes, pitch));
+    }
+    const auto bursts = static_cast<double>(runs * of_run);
     const auto crossing = static_cast<double>(runs * bytes * plan.expansion);
     const auto port = static_cast<double>(dma_port_width(plan, port_bytes_));
     return std::max(bursts / peak_, crossing / port);
@@ -220,14 +227,23 @@ class TaskAlone {
       issue(now);
     }
     Cycles cycles = done_at_;
-    std::int64_t moved = memory_.bytes();
+    std::int64_t moved = memory_.bytes(), requests = pieces_done_;
     if (next_step_ < task_.steps() || next_piece_ < pieces_of_step_) {
       const double left = std::max(0.0, weight_of_task(task_, places_, chip_) - weight_done_);
       const double pace = static_cast<double>(done_at_ - warm_at_) / (weight_done_ - warm_weight_);
       cycles += static_cast<Cycles>(pace * left);
-      moved += static_cast<std::int64_t>(static_cast<double>(moved) * left / weight_done_);
+      const auto add_left = [&](std::int64_t& count) {
+        count += static_cast<std::int64_t>(static_cast<double>(count) * left / weight_done_);
+      };
+      add_left(moved);
+      add_left(requests);
     }
-    return {.cycles = cycles, .start = start, .completion = memory_.latency(), .dram_bytes = moved};
+    return {.cycles = cycles,
+            .start = start,
+            .completion = memory_.latency(),
+            .first = first_at_,
+            .requests = requests,
+            .dram_bytes = moved};
   }
 
  private:
@@ -247,6 +263,7 @@ class TaskAlone {
       return;
     }
     --outstanding_;
+    if (pieces_done_ == 0) first_at_ = now;
     if (!(plan.reads && plan.writes)) {
       port_free_ = dma_port_free(plan, done.bytes, port_bytes_, now, port_free_);
     }
@@ -267,6 +284,7 @@ class TaskAlone {
         continue;
       }
       if (outstanding_ == outstanding_max_) return;
+      if (pieces_issued_ == jump_after_) jump();
       if (next_piece_ == pieces_of_step_) {
         if (next_step_ == task_.steps() || pieces_issued_ >= pieces_wanted_) return;
         begin_step();
@@ -287,6 +305,18 @@ class TaskAlone {
     const bool few = plan.runs_per_piece >= kManyRuns && !(plan.reads && plan.writes);
     const std::int64_t pace = few ? kPacePiecesOfManyRuns : kPacePieces;
     pieces_wanted_ = warm_pieces() + round_up(pace, outstanding_max_);
+    if (jump_after_ == 0) jump_after_ = warm_pieces() + round_up(pace / 2, outstanding_max_);
+  }
+
+  // Half of the pace is that of the middle of a long task: runs meet other banks there.
+  void jump() {
+    jump_after_ = -1;
+    if (task_.steps() * pieces_of_step_ < 4 * pieces_wanted_) return;
+    if (const std::int64_t steps = task_.steps() - next_step_; steps > 1) {
+      next_step_ += steps / 2;
+      begin_step();
+    }
+    next_piece_ += (pieces_of_step_ - next_piece_) / 2;
   }
 
   // As many as come back together, so that none of them are left out or counted twice.
@@ -310,8 +340,9 @@ class TaskAlone {
   std::deque<InFlight> in_flight_, writes_;
   std::int64_t next_step_ = 0, next_piece_ = 0, pieces_of_step_ = 0;
   std::int64_t pieces_issued_ = 0, pieces_wanted_ = 1, pieces_done_ = 0, outstanding_ = 0;
+  std::int64_t jump_after_ = 0;  // pieces; 0: not known yet, -1: it has
   double weight_done_ = 0, warm_weight_ = 0;
-  Cycles done_at_ = 0, warm_at_ = 0, port_free_ = 0;
+  Cycles first_at_ = 0, done_at_ = 0, warm_at_ = 0, port_free_ = 0;
 };
 
 // The same place within the period, so that tasks that differ in nothing else are alike.
