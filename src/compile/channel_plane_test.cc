@@ -46,6 +46,28 @@ TEST(ChannelPlane, AnotherShapeOfTheSamePlaneHasTheSameRegions) {
   EXPECT_EQ(plane->region(flat.part(3, 5, 10)), (PlaneRegion{{0, 6}, {5, 15}}));
 }
 
+// Images outermost, or between rows and channels: whole images, parts of each, and a plane that goes on
+// from one image to the next.
+TEST(ChannelPlane, SeveralImagesHaveTheSameRegionOfEach) {
+  const StorageView outside{0, 0, {2, 3, 4, 5}, {60, 20, 5, 1}};
+  const StorageView inside{0, 0, {2, 3, 4, 5}, {60, 1, 15, 3}};
+  const StorageView between{0, 0, {2, 3, 4, 5}, {3, 1, 30, 6}};
+  for (const StorageView& whole : {outside, inside, between}) {
+    const auto plane = ChannelPlane::of(whole, 120);
+    ASSERT_TRUE(plane);
+    const StorageView part = whole.part(1, 1, 2).part(2, 1, 2);
+    EXPECT_EQ(plane->region(part), (PlaneRegion{{1, 3}, {5, 15}, {0, 2}}));
+    EXPECT_EQ(plane->region(part.part(0, 1, 1)), (PlaneRegion{{1, 3}, {5, 15}, {1, 2}}));
+    EXPECT_EQ(plane->view({{1, 3}, {5, 15}, {0, 2}}), part);
+  }
+  const auto plane = ChannelPlane::of(inside, 120);
+  const StorageView flat{0, 0, {1, 3, 1, 40}, {0, 1, 0, 3}};
+  EXPECT_EQ(plane->region(flat), (PlaneRegion{{0, 3}, {0, 20}, {0, 2}}));
+  EXPECT_EQ(plane->region(flat.part(3, 22, 8)), (PlaneRegion{{0, 3}, {2, 10}, {1, 2}}));
+  EXPECT_FALSE(plane->region(flat.part(3, 18, 4)));  // parts of two images
+  EXPECT_FALSE(ChannelPlane::of(outside, 120)->region(flat));
+}
+
 TEST(ChannelPlane, WhatIsNoRegionIsNone) {
   const auto plane = ChannelPlane::of(kChannelsOutside, 120);
   EXPECT_FALSE(plane->region(kChannelsOutside.part(3, 1, 2)));  // columns of several rows

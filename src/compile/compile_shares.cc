@@ -162,7 +162,7 @@ class ShareCompiler {
       share.reason = std::move(work_[i].reason);
       const bool makes = work_[i].way != ShareWay::kHost && work_[i].way != ShareWay::kNone;
       const StorageIndex output = prepared_.layers[i].output.storage;
-      share.stays = makes && output >= 0 && held[output].active;
+      if (makes && output >= 0) share.hand_over = held[output].why;
       result_.layers.push_back(std::move(share));
     }
     for (const isa::Program& program : result_.card.cores) {

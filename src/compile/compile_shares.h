@@ -32,7 +32,7 @@ struct LayerShare {
   std::string reason;           // why it was not cut; empty if it was
   std::int64_t bytes_read = 0;  // of DRAM, by all cores together: useful bytes
   std::int64_t bytes_written = 0;
-  bool stays = false;  // its results, in the state buffers of the cores that read them
+  HandOver hand_over = HandOver::kNothing;  // of its results
 };
 
 struct SharedProgram {

@@ -254,7 +254,9 @@ class Cutter {
         columns = input_columns_read(i, work.columns);
       }
       // Images of a resident block lie all their rows apart, the unread ones too.
-      if (work.images.count > 1 && operands_.input_resident[i]) rows = {0, view.rows()};
+      if (work.images.count > 1 && operands_.input_resident[i] && !operands_.in_part) {
+        rows = {0, view.rows()};
+      }
       piece.inputs.push_back({.view = cut_view(view, rows, columns),
                               .row_first = rows.first,
                               .column_first = columns.first});

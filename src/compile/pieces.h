@@ -20,6 +20,7 @@ struct LayerOperands {
   std::vector<bool> input_resident;
   bool output_resident = false;
   bool by_image = false;  // one image a piece
+  bool in_part = false;   // blocks in the state buffer hold the rows that are read alone
 };
 
 // All operands of the layer in DRAM, loaded into blocks laid out as they are wanted.

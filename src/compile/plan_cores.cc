@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -22,9 +23,11 @@ class CorePlanner {
       : inputs_(inputs), work_(work), cores_(work.empty() ? 0 : work[0].copies.size()) {
     if (hand_over) {
       result_.held = find_held(inputs, work);
-    } else {
-      result_.held = HeldStorages(inputs.storages.storages.size());
+      return;
     }
+    HeldStorage off;
+    off.why = HandOver::kSwitchedOff;
+    result_.held = HeldStorages(inputs.storages.storages.size(), off);
   }
 
   Result<CorePlans> run() {
@@ -32,6 +35,11 @@ class CorePlanner {
     for (;;) {
       const std::optional<Misfit> misfit = attempt();
       if (!misfit) return std::move(result_);
+      if (unfit_) {
+        demote(result_.held[unfit_->storage], unfit_->why);
+        unfit_.reset();
+        continue;
+      }
       if (!demote_held(result_.held, misfit->first_layer, misfit->last_layer)) {
         return misfit->error;
       }
@@ -111,59 +119,122 @@ class CorePlanner {
                                   PieceList& list) {
     const LayerWork& work = work_[layer];
     for (const HeldStorage* held : loads_before_[static_cast<std::size_t>(layer)]) {
-      add_edge_loads(*held, core, list);
+      add_edge_loads(*held, core, residents, list);
     }
     for (const std::int32_t copy : work.copies[core]) list.add_copy(layer, copy);
     if (work.pieces[core].empty()) return std::nullopt;
     LayerOperands operands = operands_in_dram(inputs_, layer);
-    if (core >= work.boxes.size()) {  // parts of a transposition
-      list.add_layer(work.pieces[core], operands);
-      return std::nullopt;
-    }
     const PlannedLayer& of = inputs_.layers[layer];
     for (std::size_t i = 0; i < of.inputs.size(); ++i) {
       operands.input_resident[i] = result_.held[of.inputs[i].storage].taken_by(layer, i);
     }
     operands.output_resident = result_.held[of.output.storage].active;
-    auto pieces = cut_box(inputs_, layer, work.boxes[core], operands, room_at(layer));
-    if (!pieces.ok()) {
-      const bool room_helps = pieces.error().code == ErrorCode::kDoesNotFit;
-      return Misfit{pieces.error(), room_helps ? layer : INT32_MAX, room_helps ? layer : -1};
+    operands.in_part = true;
+    std::vector<Piece> pieces = work.pieces[core];
+    if (core < work.boxes.size()) {  // else parts of a transposition
+      auto cut = cut_box(inputs_, layer, work.boxes[core], operands, room_at(layer));
+      if (!cut.ok()) return no_room(layer, cut.error());
+      pieces = std::move(*cut);
     }
-    for (Piece& piece : *pieces) {
-      if (auto misfit = check_fit(operands, residents, piece)) return misfit;
-      if (operands.output_resident) mark_stores(core, piece);
+    if (of.output.images() > 1 && !operands.by_image && find_unfit(operands, residents, pieces)) {
+      // Rows of several images that lie apart: image by image.
+      if (auto misfit = cut_by_image(layer, core, residents, operands, pieces)) return misfit;
     }
-    list.add_layer(std::move(*pieces), operands);
+    if (const auto unfit = find_unfit(operands, residents, pieces)) {
+      if (of.output.images() > 1 || of.kind == LayerKind::kTranspose) {
+        return give_up(*unfit, HandOver::kOtherLayout, of);
+      }
+      return Misfit{no_surface(of), layer, layer};
+    }
+    if (operands.output_resident) {
+      for (Piece& piece : pieces) mark_stores(core, piece, residents);
+    }
+    list.add_layer(std::move(pieces), operands);
     return std::nullopt;
   }
 
-  static void add_edge_loads(const HeldStorage& held, std::size_t core, PieceList& list) {
+  static Misfit no_room(LayerIndex layer, const Error& error) {
+    const bool room_helps = error.code == ErrorCode::kDoesNotFit;
+    return Misfit{error, room_helps ? layer : INT32_MAX, room_helps ? layer : -1};
+  }
+  static Error no_surface(const PlannedLayer& layer) {
+    return {ErrorCode::kInternal, fmt::format("layer '{}': an operand has no surface", layer.name)};
+  }
+  Misfit give_up(StorageIndex storage, HandOver why, const PlannedLayer& layer) {
+    unfit_ = Unfit{storage, why};
+    return {no_surface(layer), 0, 0};
+  }
+
+  // Not where kernels, which come once for all images, would come again with each.
+  std::optional<Misfit> cut_by_image(LayerIndex layer, std::size_t core,
+                                     const Residents& residents, LayerOperands& operands,
+                                     std::vector<Piece>& pieces) {
+    const PlannedLayer& of = inputs_.layers[layer];
+    const StorageIndex unfit = *find_unfit(operands, residents, pieces);
+    if (of.kind == LayerKind::kTranspose) return give_up(unfit, HandOver::kOtherLayout, of);
+    operands.by_image = true;
+    auto cut = cut_box(inputs_, layer, work_[layer].boxes[core], operands, room_at(layer));
+    if (!cut.ok()) return no_room(layer, cut.error());
+    pieces = std::move(*cut);
+    if (kernel_bytes(of, pieces) > inputs_.chip.neural.kernel_bytes_per_partition) {
+      return give_up(unfit, HandOver::kKernels, of);
+    }
+    return std::nullopt;
+  }
+
+  // A partition, of all slices that the pieces have.
+  static std::int64_t kernel_bytes(const PlannedLayer& layer, const std::vector<Piece>& pieces) {
+    std::set<std::int32_t> slices;
+    std::int64_t bytes = 0;
+    for (const Piece& piece : pieces) {
+      if (piece.slice < 0 || !slices.insert(piece.slice).second) continue;
+      bytes += layer.slices[static_cast<std::size_t>(piece.slice)].bytes_per_partition;
+    }
+    return bytes;
+  }
+
+  void add_edge_loads(const HeldStorage& held, std::size_t core, const Residents& residents,
+                      PieceList& list) const {
     std::vector<StorageView> views;
-    for (const PlaneRegion& load : held.cores[core].loads) views.push_back(held.plane.view(load));
+    for (const PlaneRegion& load : held.cores[core].loads) {
+      add_views(held.plane.view(load), residents, views);
+    }
     list.add_loads(held.load_layer, views);
   }
 
-  // Views of blocks that engines can walk; a storage whose views they cannot is given up.
-  std::optional<Misfit> check_fit(const LayerOperands& operands, const Residents& residents,
-                                  const Piece& piece) const {
-    const PlannedLayer& layer = inputs_.layers[piece.layer];
-    const auto fits = [&](const StorageView& view, Start start) {
-      return fit_view(residents[view.storage].layout, view, start) == Fit::kWhole;
-    };
-    bool all = !operands.output_resident || fits(piece.output.view, start_of_output(layer));
-    for (std::size_t i = 0; i < piece.inputs.size(); ++i) {
-      if (!operands.input_resident[i]) continue;
-      all = all && fits(piece.inputs[i].view, start_of_inputs(layer));
+  // The view, or each of its images where they lie too far apart in the block for one transfer.
+  void add_views(const StorageView& view, const Residents& residents,
+                 std::vector<StorageView>& views) const {
+    if (residents[view.storage].layout.map(view)) {
+      views.push_back(view);
+      return;
     }
-    if (all) return std::nullopt;
-    return Misfit{
-        {ErrorCode::kInternal, fmt::format("layer '{}': an operand has no surface", layer.name)},
-        piece.layer,
-        piece.layer};
+    for (std::int64_t image = 0; image < view.images(); ++image) {
+      views.push_back(view.part(kImages, image, 1));
+    }
   }
 
-  void mark_stores(std::size_t core, Piece& piece) const {
+  // A storage of which engines cannot walk what a piece wants of its block.
+  std::optional<StorageIndex> find_unfit(const LayerOperands& operands, const Residents& residents,
+                                         const std::vector<Piece>& pieces) const {
+    for (const Piece& piece : pieces) {
+      const PlannedLayer& layer = inputs_.layers[piece.layer];
+      const auto fits = [&](const StorageView& view, Start start) {
+        return fit_view(residents[view.storage].layout, view, start) == Fit::kWhole;
+      };
+      if (operands.output_resident && !fits(piece.output.view, start_of_output(layer))) {
+        return piece.output.view.storage;
+      }
+      for (std::size_t i = 0; i < piece.inputs.size(); ++i) {
+        if (!operands.input_resident[i]) continue;
+        const StorageView& view = piece.inputs[i].view;
+        if (!fits(view, start_of_inputs(layer))) return view.storage;
+      }
+    }
+    return std::nullopt;
+  }
+
+  void mark_stores(std::size_t core, Piece& piece, const Residents& residents) const {
     if (piece.part.keeps) return;
     const HeldStorage& held = result_.held[piece.output.view.storage];
     const PlaneRegion made = *held.plane.region(piece.output.view);
@@ -171,7 +242,7 @@ class CorePlanner {
     if (held.stored) return;
     for (const PlaneRegion& store : held.cores[core].stores) {
       const PlaneRegion edge = intersection(made, store);
-      if (!edge.empty()) piece.edges.push_back(held.plane.view(edge));
+      if (!edge.empty()) add_views(held.plane.view(edge), residents, piece.edges);
     }
   }
 
@@ -188,6 +259,12 @@ class CorePlanner {
   const Table<LayerIndex, LayerWork>& work_;
   const std::size_t cores_;
   CorePlans result_;
+  // What an attempt found that no attempt will place.
+  struct Unfit {
+    StorageIndex storage = -1;
+    HandOver why = HandOver::kOtherLayout;
+  };
+  std::optional<Unfit> unfit_;
   // Of the attempt, by layer.
   std::vector<std::int64_t> held_bytes_;
   std::vector<std::vector<const HeldStorage*>> loads_before_;

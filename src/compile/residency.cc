@@ -107,11 +107,14 @@ bool maps(const BufferLayout& layout, const StorageView& view, Start start) {
          mapped->channel_first % layout.partitions() + view.channels() <= layout.partitions();
 }
 
+Start start_of_parts(const PlannedLayer& layer) {
+  return layer.way == TranspositionWay::kPlanar ? Start::kFirstPartition : Start::kAnywhere;
+}
+
 // One side of all parts of a transposition.
 template <typename Side>
 Fit fit_parts(const BufferLayout& layout, const PlannedLayer& layer, Side side) {
-  const Start start =
-      layer.way == TranspositionWay::kPlanar ? Start::kFirstPartition : Start::kAnywhere;
+  const Start start = start_of_parts(layer);
   for (const TransposePart& part : layer.parts) {
     if (!maps(layout, side(part), start)) return Fit::kNone;
   }
@@ -184,9 +187,11 @@ Table<LayerIndex, std::int32_t> layer_segments(const Layers& layers) {
 }
 
 Start start_of_inputs(const PlannedLayer& layer) {
+  if (layer.kind == LayerKind::kTranspose) return start_of_parts(layer);
   return layer.on_array() ? Start::kWithinBlock : Start::kFirstPartition;
 }
 Start start_of_output(const PlannedLayer& layer) {
+  if (layer.kind == LayerKind::kTranspose) return start_of_parts(layer);
   return layer.on_array() ? Start::kAnywhere : Start::kFirstPartition;
 }
 

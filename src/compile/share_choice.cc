@@ -53,6 +53,28 @@ const char* share_way_name(ShareWay way) {
   return "nothing";
 }
 
+const char* hand_over_name(HandOver hand_over) {
+  switch (hand_over) {
+    case HandOver::kStays:
+      return "stays";
+    case HandOver::kSwitchedOff:
+      return "switched off";
+    case HandOver::kInDram:
+      return "a copy or a host step";
+    case HandOver::kOtherLayout:
+      return "another layout";
+    case HandOver::kOthersRead:
+      return "most of it is others'";
+    case HandOver::kNoRoom:
+      return "no room";
+    case HandOver::kKernels:
+      return "kernels would come for each image";
+    case HandOver::kNothing:
+      break;
+  }
+  return "nothing";
+}
+
 ShareWay find_way(const PlannedLayer& layer, const ShareChoice& choice) {
   if (choice.cores <= 1) return ShareWay::kOneCore;
   const Split split = split_of(layer, choice);

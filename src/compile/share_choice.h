@@ -39,6 +39,21 @@ enum class ShareWay : std::uint8_t {
 };
 const char* share_way_name(ShareWay way);  // "one core", "rows", "rows and channels", ...
 
+// Whether a layer's results stay in the state buffers of the cores that made them, or why not. Numbers
+// are stored.
+enum class HandOver : std::uint8_t {
+  kNothing,      // no results, or nobody reads them
+  kStays,        // for some reader at least
+  kSwitchedOff,  // as plainer cards do it
+  kInDram,       // a fill, a copy or a host step writes it, or makes it in DRAM
+  kOtherLayout,  // what cores write or read are no boxes of one layout
+  kOthersRead,   // readers take more of what other cores made than of their own
+  kNoRoom,       // of the state buffer
+  kKernels,      // image by image, kernels would come from DRAM again for each
+};
+inline constexpr std::uint8_t kHandOverCount = 8;
+const char* hand_over_name(HandOver hand_over);  // "stays", "no room", ...
+
 struct ShareChoice {
   int cores = 1;
   Split split = Split::kRows;

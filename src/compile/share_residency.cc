@@ -11,10 +11,6 @@ namespace {
 
 using Regions = std::vector<PlaneRegion>;  // of each core
 
-bool on_engines(const PlannedLayer& layer) {
-  return layer.kind == LayerKind::kNeural || layer.kind == LayerKind::kPlanar;
-}
-
 // What a core's pieces write of the plane; none where that is no region.
 std::optional<PlaneRegion> written_by(const ChannelPlane& plane, const std::vector<Piece>& pieces) {
   PlaneRegion all;
@@ -42,17 +38,21 @@ std::optional<PlaneRegion> read_by(const ChannelPlane& plane, const std::vector<
 }
 
 // `whole` less `part`, which lies in it: what is before and behind it in the plane with all channels,
-// and the other channels beside it.
+// the other channels beside it, and other images.
 Regions edges(const PlaneRegion& whole, const PlaneRegion& part) {
   if (whole.empty()) return {};
   if (part.empty()) return {whole};
   PlaneRegion before = whole, after = whole, below = part, above = part;
+  PlaneRegion earlier = whole, later = whole;  // images
+  earlier.images.last = part.images.first;
+  later.images.first = part.images.last;
+  before.images = after.images = part.images;
   before.plane.last = part.plane.first;
   after.plane.first = part.plane.last;
   below.channels = {whole.channels.first, part.channels.first};
   above.channels = {part.channels.last, whole.channels.last};
   Regions result;
-  for (const PlaneRegion& edge : {before, below, above, after}) {
+  for (const PlaneRegion& edge : {earlier, before, below, above, after, later}) {
     if (!edge.empty()) result.push_back(edge);
   }
   return result;
@@ -89,21 +89,29 @@ class Finder {
   }
 
  private:
+  static HeldStorage in_dram(HandOver why) {
+    HeldStorage held;
+    held.why = why;
+    return held;
+  }
+
   HeldStorage find(StorageIndex index) {
     const Storage& storage = inputs_.storages.storages[index];
     const StorageUses& uses = uses_[index];
     const bool made =
         storage.base == isa::BaseIndex::kWorkspace || storage.base == isa::BaseIndex::kOutput;
-    if (!made || uses.filled || !uses.copies.empty() || uses.writers.empty() ||
-        uses.readers.empty()) {
-      return {};
+    if (!made || uses.readers.empty()) return {};
+    if (uses.filled || !uses.copies.empty() || uses.writers.empty()) {
+      return in_dram(HandOver::kInDram);
     }
-    HeldStorage best;
+    HeldStorage best = in_dram(HandOver::kOtherLayout);
     for (const StorageView& view : layout_views(inputs_, storage, uses)) {
       const auto plane = ChannelPlane::of(view, storage.elements);
       if (!plane) continue;
       HeldStorage found = find_on(*plane, storage, uses);
-      if (found.readers.size() > best.readers.size()) best = std::move(found);
+      if (found.readers.size() > best.readers.size() || best.why == HandOver::kOtherLayout) {
+        best = std::move(found);
+      }
     }
     return best;
   }
@@ -114,7 +122,7 @@ class Finder {
     for (std::size_t core = 0; core < written.size(); ++core) {
       std::int64_t elements = 0;
       for (const LayerIndex writer : uses.writers) {
-        if (!on_engines(inputs_.layers[writer]) ||
+        if (!writes_buffer(inputs_.layers[writer]) ||
             segments_[writer] != segments_[uses.writers[0]]) {
           return std::nullopt;
         }
@@ -131,7 +139,7 @@ class Finder {
   // Of each core what the reader takes, if most of that is what the core wrote itself.
   std::optional<Regions> find_taken(const ChannelPlane& plane, const Regions& written,
                                     LayerIndex reader, std::size_t input) const {
-    if (!on_engines(inputs_.layers[reader])) return std::nullopt;
+    if (!reads_buffer(inputs_.layers[reader])) return std::nullopt;
     Regions taken;
     std::int64_t needed = 0, own = 0;
     for (std::size_t core = 0; core < written.size(); ++core) {
@@ -148,7 +156,7 @@ class Finder {
   HeldStorage find_on(const ChannelPlane& plane, const Storage& storage,
                       const StorageUses& uses) const {
     const auto written = find_written(plane, uses);
-    if (!written) return {};
+    if (!written) return in_dram(HandOver::kOtherLayout);
     HeldStorage held;
     held.plane = plane;
     held.cores.resize(written->size());
@@ -174,7 +182,7 @@ class Finder {
       held.load_layer = std::min(held.load_layer, reader);
       held.last_layer = std::max(held.last_layer, reader);
     }
-    if (held.readers.empty()) return {};
+    if (held.readers.empty()) return in_dram(HandOver::kOthersRead);
     add_edges(*written, held);
     for (const HeldPart& part : held.cores) {
       if (part.held.empty()) continue;
@@ -183,6 +191,7 @@ class Finder {
     }
     held.bytes = round_up(held.bytes, kAlignmentBytes);
     held.active = true;
+    held.why = HandOver::kStays;
     return held;
   }
 
@@ -206,12 +215,27 @@ class Finder {
 
 }  // namespace
 
+bool reads_buffer(const PlannedLayer& layer) {
+  return layer.kind == LayerKind::kNeural || layer.kind == LayerKind::kPlanar ||
+         layer.kind == LayerKind::kTranspose;
+}
+bool writes_buffer(const PlannedLayer& layer) {
+  const bool to_dram =
+      layer.kind == LayerKind::kTranspose && layer.way == TranspositionWay::kDma;
+  return reads_buffer(layer) && !to_dram;
+}
+
 bool HeldStorage::taken_by(LayerIndex layer, std::size_t input) const {
   return active && std::ranges::find(readers, std::pair{layer, input}) != readers.end();
 }
 
 HeldStorages find_held(const PlanInputs& inputs, const Table<LayerIndex, LayerWork>& work) {
   return Finder(inputs, work).run();
+}
+
+void demote(HeldStorage& held, HandOver why) {
+  held.active = false;
+  held.why = why;
 }
 
 bool demote_held(HeldStorages& held, LayerIndex first, LayerIndex last) {
@@ -227,7 +251,7 @@ bool demote_held(HeldStorages& held, LayerIndex first, LayerIndex last) {
     worst_score = score;
   }
   if (worst == nullptr) return false;
-  worst->active = false;
+  demote(*worst, HandOver::kNoRoom);
   return true;
 }
 

@@ -16,6 +16,7 @@
 #include "compile/channel_plane.h"
 #include "compile/plan.h"
 #include "compile/residency.h"
+#include "compile/share_choice.h"
 #include "compile/share_plan.h"
 
 namespace tessera::compile {
@@ -30,6 +31,7 @@ struct HeldPart {
 struct HeldStorage {
   bool active = false;
   bool stored = false;  // all of it goes to DRAM as well
+  HandOver why = HandOver::kNothing;  // kStays while it is active
   ChannelPlane plane;
   std::vector<HeldPart> cores;
   LayerIndex first_layer = 0;                               // writes it first
@@ -45,9 +47,15 @@ struct HeldStorage {
 };
 using HeldStorages = Table<StorageIndex, HeldStorage>;
 
+// Whether the layer can take its operands from the state buffer, or leave its results there.
+bool reads_buffer(const PlannedLayer& layer);
+bool writes_buffer(const PlannedLayer& layer);
+
 // All that can stay, active. `pieces` has those of each layer and core as if all went through DRAM.
 HeldStorages find_held(const PlanInputs& inputs, const Table<LayerIndex, LayerWork>& work);
 
+// Gives up a storage.
+void demote(HeldStorage& held, HandOver why);
 // Gives up the storage alive within these layers that saves least for the room and time it takes.
 // False if none is.
 bool demote_held(HeldStorages& held, LayerIndex first, LayerIndex last);

@@ -376,14 +376,15 @@ class SplitModel::Implementation {
     operand.element = format_bytes(storage.format);
     operand.bytes = static_cast<double>(storage.bytes());
     operand.row_bytes = seen.columns() * operand.element;
-    operand.may_stay =
-        setting_.choice.hand_over && !uses.filled && uses.copies.empty() && !uses.writers.empty();
+    operand.may_stay = setting_.choice.hand_over && !uses.filled && uses.copies.empty() &&
+                       !uses.writers.empty() && reads_buffer(layers()[reader]);
     std::optional<ChannelPlane> plane;
     for (const StorageView& view : layout_views(inputs_of(0), storage, uses)) {
       if (!plane) plane = ChannelPlane::of(view, storage.elements);
     }
     for (const LayerIndex writer : uses.writers) {
       operand.writers.push_back({writer, layers()[writer].node, {}});
+      operand.may_stay = operand.may_stay && writes_buffer(layers()[writer]);
       for (std::size_t way = 0; plane && way < drafts_.size(); ++way) {
         operand.writers.back().written[way] = regions(*plane, way, writer, -1);
       }

@@ -69,7 +69,7 @@ struct PreparedLayer {
   std::int32_t cores = 0;
   std::string reason;
   std::int64_t bytes_read = 0, bytes_written = 0;
-  bool stays = false;
+  std::uint8_t hand_over = 0;
   friend bool operator==(const PreparedLayer&, const PreparedLayer&) = default;
 };
 

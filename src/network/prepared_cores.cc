@@ -92,7 +92,8 @@ class Preparation {
     first.weights = isa::Weights(isa::Weights(), pool_.add(first.weights.bytes()));
     for (const LayerShare& layer : shared.layers) {
       prepared.layers.push_back({layer.node, static_cast<std::uint8_t>(layer.way), layer.cores,
-                                 layer.reason, layer.bytes_read, layer.bytes_written, layer.stays});
+                                 layer.reason, layer.bytes_read, layer.bytes_written,
+                                 static_cast<std::uint8_t>(layer.hand_over)});
     }
     return prepared;
   }

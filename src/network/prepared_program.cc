@@ -41,9 +41,15 @@ Result<std::optional<SharedProgram>> prepared_program(const NetworkState& networ
                    fmt::format("layer {} is cut in the way {}, allowed 0..{}", i, layer.way,
                                static_cast<int>(compile::ShareWay::kNone))};
     }
+    if (layer.hand_over >= compile::kHandOverCount) {
+      return Error{ErrorCode::kInvalidModel,
+                   fmt::format("layer {} hands over in the way {}, allowed 0..{}", i,
+                               layer.hand_over, compile::kHandOverCount - 1)};
+    }
     shared.layers.push_back({first.hints[i].name, layer.node,
                              static_cast<compile::ShareWay>(layer.way), layer.cores, layer.reason,
-                             layer.bytes_read, layer.bytes_written, layer.stays});
+                             layer.bytes_read, layer.bytes_written,
+                             static_cast<compile::HandOver>(layer.hand_over)});
   }
   return Found(std::move(shared));
 }

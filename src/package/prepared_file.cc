@@ -91,7 +91,7 @@ fb::PreparedProgramT table_of(const PreparedCores& prepared) {
     entry->reason = layer.reason;
     entry->bytes_read = layer.bytes_read;
     entry->bytes_written = layer.bytes_written;
-    entry->stays = layer.stays;
+    entry->hand_over = layer.hand_over;
     table.layers.push_back(std::move(entry));
   }
   table.weight_bytes = static_cast<std::int64_t>(first.weights.size());
@@ -183,7 +183,7 @@ Status fill_program(const fb::PreparedProgramT& table, const PackageOutline& pac
   for (const auto& entry : table.layers) {
     if (!entry) return bad(name, "an empty layer");
     prepared.layers.push_back({entry->node, entry->way, entry->cores, entry->reason,
-                               entry->bytes_read, entry->bytes_written, entry->stays});
+                               entry->bytes_read, entry->bytes_written, entry->hand_over});
   }
   if (prepared.layers.size() != first.hints.size()) {
     return bad(name,

@@ -23,7 +23,7 @@ using network::CoreCount;
 bool same(const LayerShare& a, const LayerShare& b) {
   return a.name == b.name && a.node == b.node && a.way == b.way && a.cores == b.cores &&
          a.reason == b.reason && a.bytes_read == b.bytes_read &&
-         a.bytes_written == b.bytes_written && a.stays == b.stays;
+         a.bytes_written == b.bytes_written && a.hand_over == b.hand_over;
 }
 
 SharedProgram program_for(const Network& network, const CardPlacement& placement,

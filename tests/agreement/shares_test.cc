@@ -19,6 +19,7 @@
 namespace tessera::agreement {
 namespace {
 
+using compile::HandOver;
 using compile::LayerShare;
 using compile::ShareChoice;
 using compile::SharedProgram;
@@ -275,10 +276,11 @@ TEST(Shares, LayersSayHowTheyAreCut) {
     const LayerShare& first = shared->layers[0];
     EXPECT_EQ(first.way, ShareWay::kRows);
     EXPECT_EQ(first.cores, 4);
-    EXPECT_EQ(first.stays, hand_over);
+    EXPECT_EQ(first.hand_over, hand_over ? HandOver::kStays : HandOver::kSwitchedOff);
     // A row on both sides of three borders; or all of it.
     EXPECT_EQ(first.bytes_written, hand_over ? 3 * 2 * 32 * 20 * 2 : 2 * 32 * 20 * 20);
-    EXPECT_FALSE(shared->layers[1].stays);
+    EXPECT_EQ(shared->layers[1].hand_over,
+              hand_over ? HandOver::kNothing : HandOver::kSwitchedOff);
   }
 }
 
@@ -295,8 +297,102 @@ TEST(Shares, OwnChannelsStayWhereTheyAre) {
     ASSERT_TRUE(shared.ok()) << shared.error().to_string();
     const LayerShare& first = shared->layers[0];
     EXPECT_EQ(first.way, ShareWay::kChannels);
-    EXPECT_EQ(first.stays, !product);
+    EXPECT_EQ(first.hand_over, product ? HandOver::kOthersRead : HandOver::kStays);
     EXPECT_EQ(first.bytes_written, product ? 2 * 64 * 20 * 20 : 0);
+  }
+}
+
+// Of several images as of one: rows stay with the edges of each image, channels without any.
+TEST(Shares, SeveralImagesStayWhereTheyAre) {
+  for (const Split split : {Split::kRows, Split::kChannels}) {
+    GraphBuilder builder(7);
+    const auto x = builder.conv(builder.input({3, 24, 20, 20}), {32, 3, 1, 1});
+    const bool rows = split == Split::kRows;
+    builder.output(rows ? builder.conv(x, {16, 3, 1, 1})
+                        : builder.binary(x, x, BinaryFunction::kMultiply));
+    const auto graph = builder.take();
+    const std::vector<Tensor> inputs = random_inputs(*graph, 7);
+    const auto expected = run_reference(graph, inputs);
+    ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+    for (const bool hand_over : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << static_cast<int>(split) << ", " << hand_over);
+      ShareChoice choice{.cores = 4, .split = split, .of_nodes = {}, .share_loads = false};
+      choice.hand_over = hand_over;
+      const ChipConfig chip = *load_chip_config("cloud16");
+      const auto shared = compile::compile_shares(graph, chip, {}, choice);
+      ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+      const LayerShare& first = shared->layers[0];
+      EXPECT_EQ(first.hand_over, hand_over ? HandOver::kStays : HandOver::kSwitchedOff);
+      // Two rows at each of three borders, of each image; or all of it.
+      const std::int64_t row = 2 * 32 * 20, edges = rows ? 3 * 3 * 2 * row : 0;
+      EXPECT_EQ(first.bytes_written, hand_over ? edges : 3 * 20 * row);
+      if (hand_over) {
+        // A core reads the rows beside its own, of each image.
+        EXPECT_EQ(shared->layers[1].bytes_read, edges);
+      }
+      EXPECT_EQ(find_race(shared->card), "");
+      check_cores(*shared, chip);
+      check_bits(*shared, chip, inputs, *expected);
+    }
+  }
+}
+
+// Rows of several images lie apart in the buffer, so that the layer takes one image after the other; not
+// where its kernels would be read again for each.
+TEST(Shares, SeveralImagesDoNotStayAtThePriceOfKernels) {
+  ChipConfig chip = *load_chip_config("cloud16");
+  GraphBuilder builder(8);
+  auto x = builder.conv(builder.input({2, 16, 12, 12}), {64, 3, 1, 1});
+  builder.output(builder.conv(x, {64, 3, 1, 1}));
+  const auto graph = builder.take();
+  const std::vector<Tensor> inputs = random_inputs(*graph, 8);
+  const auto expected = run_reference(graph, inputs);
+  ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+  for (const bool small : {false, true}) {
+    if (small) chip.neural.kernel_bytes_per_partition = 2048;
+    const ShareChoice choice{
+        .cores = 3, .split = Split::kRows, .of_nodes = {}, .share_loads = false};
+    const auto shared = compile::compile_shares(graph, chip, {}, choice);
+    ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+    EXPECT_EQ(shared->layers[0].hand_over, small ? HandOver::kKernels : HandOver::kStays);
+    EXPECT_EQ(find_race(shared->card), "");
+    check_bits(*shared, chip, inputs, *expected);
+  }
+}
+
+// Random layers of several images, and of several images in grids.
+TEST(Shares, SeveralImagesGiveTheReferenceBits) {
+  for (std::uint64_t seed = 2240; seed < 2243; ++seed) {
+    GraphBuilder builder(seed);
+    auto x = builder.input({static_cast<std::int64_t>(2 + seed % 3), 24, 17, 19});
+    x = builder.conv(x, {.output_channels = 72, .kernel = 3, .pad = 1});
+    const auto a = builder.conv(x, {.output_channels = 64, .kernel = 1});
+    const auto b = builder.conv(x, {.output_channels = 64, .kernel = 3, .pad = 1});
+    const auto sum = builder.binary(a, b, BinaryFunction::kAdd);
+    builder.output(builder.conv(sum, {.output_channels = 50, .kernel = 3, .pad = 1}));
+    const auto graph = builder.take();
+    const std::vector<Tensor> inputs = random_inputs(*graph, seed);
+    const auto expected = run_reference(graph, inputs);
+    ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+    const ChipConfig chip = *load_chip_config(seed % 2 == 0 ? "cloud16" : "tessera128x4");
+    for (const int cores : {2, 3, 7, 16}) {
+      for (const Split split : kSplits) {
+        SCOPED_TRACE(::testing::Message() << "graph " << seed << ", " << cores << " cores, split "
+                                          << static_cast<int>(split));
+        const ShareChoice choice{
+            .cores = cores, .split = split, .of_nodes = {}, .share_loads = false};
+        const auto shared = compile::compile_shares(graph, chip, {}, choice);
+        ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+        if (split == Split::kRows) {
+          EXPECT_TRUE(std::ranges::any_of(shared->layers, [](const LayerShare& layer) {
+            return layer.hand_over == HandOver::kStays;
+          }));
+        }
+        EXPECT_EQ(find_race(shared->card), "");
+        check_cores(*shared, chip);
+        check_bits(*shared, chip, inputs, *expected);
+      }
+    }
   }
 }
 
