@@ -20,6 +20,8 @@
 
 BUILD := build/release
 JOBS ?= $(shell nproc)
+# One more: some tests wait for other processes most of their time.
+TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 
 .PHONY: all packages configure build build-all test test-data test-long check-models check-fused check-derived check-sensitivity demo format check tidy bench roofline
 .PHONY: docs docs-api package fuzz clean
@@ -43,7 +45,7 @@ build-all: configure
 
 test: build-all
 	scripts/install_packages.sh derive browser package shells cluster
-	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS) --no-tests=error \
+	ctest --test-dir $(BUILD) --output-on-failure --parallel $(TEST_JOBS) --no-tests=error \
 	  --timeout 900 --label-exclude long --output-junit test_results.xml
 
 test-data:
