@@ -250,7 +250,7 @@ tessera_error* error = NULL;
   const size_t line_count = 1;
   (void)context;"""},
             end="fail_on(error);"),
-        "python3 -m venv --system-site-packages env": Shell(needs=("python", "pip")),
+        "python3 -m venv --system-site-packages env": Excerpt("README.md"),  # which is run
         "def crop(task):": Code(
             needs=("python",),
             before="""import numpy, tessera, models
