@@ -4,10 +4,13 @@
 #include <cstddef>
 #include <vector>
 
+#include "base/result.h"
 #include "graph/graph.h"
-#include "graph/surface_view.h"
 
 namespace tessera::graph {
+
+struct NodeViews;   // graph/surface_view.h
+struct ViewChoice;  // likewise
 
 // The graph outlives it and does not change meanwhile.
 class TensorEnds {
@@ -41,6 +44,6 @@ class TensorEnds {
 
 // node_views() for many nodes of the graph, whose ends are known.
 Result<NodeViews> node_views(const Graph& graph, const TensorEnds& ends, const Node& node,
-                             const ViewChoice& choice = {});
+                             const ViewChoice& choice);
 
 }  // namespace tessera::graph

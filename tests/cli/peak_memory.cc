@@ -1,6 +1,6 @@
 // Loaded in front of a program by LD_PRELOAD: when it ends, the most memory that it had at once, in KiB, goes to the
-// file that TESSERA_PEAK_MEMORY names. Counted from its own beginning: what waitid() would say has that of the
-// process that started it, too.
+// file that TESSERA_PEAK_MEMORY names. Counted from its own beginning, without the memory of the process that
+// started it.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -15,17 +15,14 @@ void ServeArguments::add_to(CLI::App& app) {
                  "/metrics and /healthz alone, besides; 0: any that is free")
       ->check(CLI::Range(0, 65535));
   app.add_option("--http-address", address, "where it listens")->capture_default_str();
-  app.add_flag("--without-tls", without_tls,
-               "listen at an address that others reach, too");
+  app.add_flag("--without-tls", without_tls, "listen at an address that others reach, too");
   app.add_option("--tls-certificate", certificate,
                  "PEM file: the server's certificate and those between; of all ports");
   app.add_option("--tls-key", key, "PEM file of its key");
   app.add_option("--token-file", token_file,
                  "JSON file of tenants, their tokens, models and limits");
-  app.add_option("--trace-file", trace_file,
-                 "where the parts of each request go, for Perfetto");
-  app.add_option("--device", device,
-                 "host (unless given), sim or ref, unless a config.json says");
+  app.add_option("--trace-file", trace_file, "where the parts of each request go, for Perfetto");
+  app.add_option("--device", device, "host (unless given), sim or ref, unless a config.json says");
   app.add_option("--cluster", cluster,
                  "HOST:PORT[,HOST:PORT][?KEY=VALUE&...] of a cluster's masters, whose processors "
                  "run the models; keys as in a device's name: token_file, tls_authority ...");
@@ -113,9 +110,7 @@ void NodeArguments::add_to(CLI::App& app) {
   app.add_option("--id", id, "its name in the cluster")->required();
   app.add_option("--arch", arch, "of its cards: profile or architecture file")
       ->capture_default_str();
-  app.add_option("--cards", cards, "that it has")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
+  app.add_option("--cards", cards, "that it has")->check(CLI::Range(1, 64))->capture_default_str();
   app.add_option(
          "--on-control-loss", on_control_loss,
          "fence: what runs ends before the lease, and goes elsewhere; keep: it goes on here")
