@@ -9,7 +9,6 @@
 #include "compile/load_moves.h"
 #include "compile/residency.h"
 #include "compile/transposition.h"
-#include "graph/tensor_ends.h"
 
 namespace tessera::compile {
 namespace {
@@ -85,11 +84,7 @@ std::vector<ViewChoice> choices_of(const Graph& graph, const Node& node) {
 class Chooser {
  public:
   Chooser(const Graph& graph, const ChipConfig& chip, const StoragePlan& storages)
-      : graph_(graph),
-        ends_(graph),
-        chip_(chip),
-        plan_(storages),
-        storages_(storages.storages.size()) {
+      : graph_(graph), chip_(chip), plan_(storages), storages_(storages.storages.size()) {
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) add_node(i);
     for (std::size_t i = 0; i < storages_.size(); ++i) {
       storages_[i].output = storages.storages[i].base == isa::BaseIndex::kOutput;
@@ -153,7 +148,7 @@ class Chooser {
   StorageState& storage(StorageIndex index) { return storages_[index]; }
 
   void add_candidate(const Node& node, const ViewChoice& choice, NodeState& state) const {
-    const auto views = graph::node_views(graph_, ends_, node, choice);
+    const auto views = graph::node_views(graph_, node, choice);
     if (!views.ok()) return;
     const auto in_place = [&](TensorId id, const graph::StridedView& view) {
       const Place& place = plan_.places[id];
@@ -488,7 +483,6 @@ class Chooser {
   }
 
   const Graph& graph_;
-  const graph::TensorEnds ends_;
   const ChipConfig& chip_;
   const StoragePlan& plan_;
   std::vector<NodeState> nodes_;

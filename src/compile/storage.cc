@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "graph/tensor_ends.h"
 
 namespace tessera::compile {
 namespace {
@@ -27,7 +26,7 @@ using isa::BaseIndex;
 class KnownViews {
  public:
   KnownViews(const Graph& graph, const ViewChoices& choices)
-      : graph_(graph), choices_(choices), ends_(graph), views_(graph.nodes.size()) {}
+      : graph_(graph), choices_(choices), views_(graph.nodes.size()) {}
 
   graph::ViewChoice choice(std::size_t node) const {
     return choices_.empty() ? graph::ViewChoice{} : choices_[node];
@@ -35,7 +34,7 @@ class KnownViews {
   Result<const graph::NodeViews*> of(std::size_t node) {
     std::optional<graph::NodeViews>& views = views_[node];
     if (!views) {
-      TESSERA_TRY(views, graph::node_views(graph_, ends_, graph_.nodes[node], choice(node)));
+      TESSERA_TRY(views, graph::node_views(graph_, graph_.nodes[node], choice(node)));
     }
     return &*views;
   }
@@ -43,7 +42,6 @@ class KnownViews {
  private:
   const Graph& graph_;
   const ViewChoices& choices_;
-  const graph::TensorEnds ends_;
   std::vector<std::optional<graph::NodeViews>> views_;
 };
 

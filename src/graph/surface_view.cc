@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "base/check.h"
-#include "graph/tensor_ends.h"
 
 namespace tessera::graph {
 namespace {
@@ -146,6 +146,35 @@ NodeViews matmul_views(const Graph& graph, const Node& node) {
 // ---- element-wise
 // ---------------------------------------------------------------------------------
 
+bool names(const std::vector<TensorId>& list, TensorId id) {
+  return std::find(list.begin(), list.end(), id) != list.end();
+}
+
+// The place of one of the graph's nodes; its end for any other node.
+std::size_t place_of(const Graph& graph, const Node& node) {
+  const std::less<> before;
+  const Node* const first = graph.nodes.data();
+  const Node* const end = first + graph.nodes.size();
+  return before(&node, first) || !before(&node, end) ? graph.nodes.size()
+                                                     : static_cast<std::size_t>(&node - first);
+}
+
+// Who makes what the node reads: nodes stand behind what they read, and mostly close to it.
+const Node* producer_of(const Graph& graph, const Node& reader, TensorId id) {
+  for (std::size_t i = place_of(graph, reader); i-- > 0;) {
+    if (names(graph.nodes[i].outputs, id)) return &graph.nodes[i];
+  }
+  return nullptr;
+}
+
+// The first that reads what the node makes.
+const Node* first_user_of(const Graph& graph, const Node& maker, TensorId id) {
+  for (std::size_t i = place_of(graph, maker) + 1; i < graph.nodes.size(); ++i) {
+    if (names(graph.nodes[i].inputs, id)) return &graph.nodes[i];
+  }
+  return nullptr;
+}
+
 // The channel axis a node of a fixed layout wants for a tensor of this rank.
 std::optional<std::size_t> fixed_channel_axis(const Node& node, std::size_t rank) {
   switch (node.kind()) {
@@ -160,8 +189,7 @@ std::optional<std::size_t> fixed_channel_axis(const Node& node, std::size_t rank
 }
 
 // Follows element-wise nodes upwards, then downwards, to a node that fixes the layout.
-std::size_t preferred_channel_axis(const Graph& graph, const TensorEnds& ends, const Node& start,
-                                   std::size_t rank) {
+std::size_t preferred_channel_axis(const Graph& graph, const Node& start, std::size_t rank) {
   const auto same_rank = [&](TensorId id) { return graph.tensor(id).dims.size() == rank; };
   const auto follow = [&](bool upwards) -> std::optional<std::size_t> {
     const Node* node = &start;
@@ -170,7 +198,7 @@ std::size_t preferred_channel_axis(const Graph& graph, const TensorEnds& ends, c
       const std::vector<TensorId>& edges = upwards ? node->inputs : node->outputs;
       for (const TensorId id : edges) {
         if (next != nullptr || !same_rank(id)) continue;
-        next = upwards ? ends.producer(id) : ends.first_user(id);
+        next = upwards ? producer_of(graph, *node, id) : first_user_of(graph, *node, id);
       }
       if (next == nullptr) return std::nullopt;
       if (const auto axis = fixed_channel_axis(*next, rank)) return axis;
@@ -247,7 +275,7 @@ Error cannot_spread(const Node& node) {
                       node.name)};
 }
 
-Result<NodeViews> elementwise_views(const Graph& graph, const TensorEnds& ends, const Node& node,
+Result<NodeViews> elementwise_views(const Graph& graph, const Node& node,
                                     const ViewChoice& choice) {
   const std::vector<Axis> axes = broadcast_axes(graph, node);
   const std::size_t rank = axes.size();
@@ -258,7 +286,7 @@ Result<NodeViews> elementwise_views(const Graph& graph, const TensorEnds& ends, 
     return cannot_spread(node);
   }
   std::vector<std::size_t> candidates = {
-      std::min(preferred_channel_axis(graph, ends, node, rank), rank - 1)};
+      std::min(preferred_channel_axis(graph, node, rank), rank - 1)};
   if (rank > 1) candidates.push_back(1);
   for (std::size_t i = rank; i-- > 0;) candidates.push_back(i);
   for (const std::size_t channel : candidates) {
@@ -321,11 +349,6 @@ Result<NodeViews> reduce_views(const Graph& graph, const Node& node, const ViewC
 }  // namespace
 
 Result<NodeViews> node_views(const Graph& graph, const Node& node, const ViewChoice& choice) {
-  return node_views(graph, TensorEnds(graph), node, choice);
-}
-
-Result<NodeViews> node_views(const Graph& graph, const TensorEnds& ends, const Node& node,
-                             const ViewChoice& choice) {
   switch (node.kind()) {
     case NodeKind::kConv:
     case NodeKind::kPool: {
@@ -338,7 +361,7 @@ Result<NodeViews> node_views(const Graph& graph, const TensorEnds& ends, const N
     case NodeKind::kMatMul:
       return choice.swapped ? swapped_matmul_views(graph, node) : matmul_views(graph, node);
     case NodeKind::kElementwise:
-      return elementwise_views(graph, ends, node, choice);
+      return elementwise_views(graph, node, choice);
     case NodeKind::kReduce:
       return reduce_views(graph, node, choice);
     case NodeKind::kMove:
