@@ -1,6 +1,5 @@
 // tessera compile, link: the stages one by one.
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <charconv>
@@ -21,6 +20,7 @@
 #include "package/container.h"
 #include "package/elsewhere.h"
 #include "package/weight_use.h"
+#include "tools/memory_use.h"
 #include "tools/run/cores_arguments.h"
 #include "tools/terminal/console.h"
 #include "tools/verb.h"
@@ -163,17 +163,8 @@ Status place_weights(const StageArguments& arguments, isa::Program& program) {
   return {};
 }
 
-// What is freed goes back to the system at once where it is large, not only when the heap's end is free: the parts of
-// a package follow each other in memory.
-void return_large_blocks() {
-#ifdef __GLIBC__
-  mallopt(M_MMAP_THRESHOLD, 64 << 10);
-  mallopt(M_TRIM_THRESHOLD, 64 << 10);
-#endif
-}
-
 Status link(const StageArguments& arguments) {
-  return_large_blocks();
+  use_little_memory();
   FileRoles roles;
   roles.read("the package", arguments.file);
   roles.read_architecture(arguments.arch);

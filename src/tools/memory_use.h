@@ -1,0 +1,11 @@
+// How much memory the command has at once.
+#pragma once
+
+namespace tessera::tools {
+
+// For a verb that is to take little: large blocks go back to the system when they are freed, and the code that the
+// start took, of the command and its libraries, is not counted as in use any more. The kernel keeps it, and gives it
+// again where it is executed. Before other threads are there.
+void use_little_memory();
+
+}  // namespace tessera::tools
