@@ -54,7 +54,7 @@ class ChannelPlane {
  private:
   struct RunOfAxis {
     std::int64_t stride = 1, count = 1;
-    RowRange PlaneRegion::*range = nullptr;
+    RowRange PlaneRegion::* range = nullptr;
   };
   std::array<RunOfAxis, 3> axes() const;
   // A walk of `length` elements from `first` of an image's plane on; false where that is no region.

@@ -166,9 +166,8 @@ class CorePlanner {
   }
 
   // Not where kernels, which come once for all images, would come again with each.
-  std::optional<Misfit> cut_by_image(LayerIndex layer, std::size_t core,
-                                     const Residents& residents, LayerOperands& operands,
-                                     std::vector<Piece>& pieces) {
+  std::optional<Misfit> cut_by_image(LayerIndex layer, std::size_t core, const Residents& residents,
+                                     LayerOperands& operands, std::vector<Piece>& pieces) {
     const PlannedLayer& of = inputs_.layers[layer];
     const StorageIndex unfit = *find_unfit(operands, residents, pieces);
     if (of.kind == LayerKind::kTranspose) return give_up(unfit, HandOver::kOtherLayout, of);

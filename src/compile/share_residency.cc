@@ -138,7 +138,8 @@ class Finder {
 
   // Of each core what the reader takes, if most of that is what the core wrote itself.
   std::optional<Regions> find_taken(const ChannelPlane& plane, const Regions& written,
-                                    LayerIndex reader, std::size_t input) const {
+                                    LayerIndex reader, std::size_t input,
+                                    HandOver& why) const {
     if (!reads_buffer(inputs_.layers[reader])) return std::nullopt;
     Regions taken;
     std::int64_t needed = 0, own = 0;
@@ -149,8 +150,9 @@ class Finder {
       own += intersection(*region, written[core]).elements();
       taken.push_back(*region);
     }
-    if (2 * own < needed || own == 0) return std::nullopt;
-    return taken;
+    if (2 * own >= needed && own > 0) return taken;
+    why = HandOver::kOthersRead;
+    return std::nullopt;
   }
 
   HeldStorage find_on(const ChannelPlane& plane, const Storage& storage,
@@ -158,6 +160,7 @@ class Finder {
     const auto written = find_written(plane, uses);
     if (!written) return in_dram(HandOver::kOtherLayout);
     HeldStorage held;
+    HandOver why = HandOver::kOtherLayout;  // where no reader has it otherwise
     held.plane = plane;
     held.cores.resize(written->size());
     held.stored = uses.read_in_dram || storage.base == isa::BaseIndex::kOutput;
@@ -169,7 +172,7 @@ class Finder {
     for (const auto& [reader, input] : uses.readers) {
       std::optional<Regions> taken;
       if (segments_[reader] == segments_[held.first_layer] && reader > uses.last_writer) {
-        taken = find_taken(plane, *written, reader, input);
+        taken = find_taken(plane, *written, reader, input, why);
       }
       if (!taken) {
         held.stored = true;
@@ -182,7 +185,7 @@ class Finder {
       held.load_layer = std::min(held.load_layer, reader);
       held.last_layer = std::max(held.last_layer, reader);
     }
-    if (held.readers.empty()) return in_dram(HandOver::kOthersRead);
+    if (held.readers.empty()) return in_dram(why);
     add_edges(*written, held);
     for (const HeldPart& part : held.cores) {
       if (part.held.empty()) continue;
@@ -220,8 +223,7 @@ bool reads_buffer(const PlannedLayer& layer) {
          layer.kind == LayerKind::kTranspose;
 }
 bool writes_buffer(const PlannedLayer& layer) {
-  const bool to_dram =
-      layer.kind == LayerKind::kTranspose && layer.way == TranspositionWay::kDma;
+  const bool to_dram = layer.kind == LayerKind::kTranspose && layer.way == TranspositionWay::kDma;
   return reads_buffer(layer) && !to_dram;
 }
 

@@ -30,7 +30,7 @@ struct HeldPart {
 
 struct HeldStorage {
   bool active = false;
-  bool stored = false;  // all of it goes to DRAM as well
+  bool stored = false;                // all of it goes to DRAM as well
   HandOver why = HandOver::kNothing;  // kStays while it is active
   ChannelPlane plane;
   std::vector<HeldPart> cores;

@@ -279,8 +279,7 @@ TEST(Shares, LayersSayHowTheyAreCut) {
     EXPECT_EQ(first.hand_over, hand_over ? HandOver::kStays : HandOver::kSwitchedOff);
     // A row on both sides of three borders; or all of it.
     EXPECT_EQ(first.bytes_written, hand_over ? 3 * 2 * 32 * 20 * 2 : 2 * 32 * 20 * 20);
-    EXPECT_EQ(shared->layers[1].hand_over,
-              hand_over ? HandOver::kNothing : HandOver::kSwitchedOff);
+    EXPECT_EQ(shared->layers[1].hand_over, hand_over ? HandOver::kNothing : HandOver::kSwitchedOff);
   }
 }
 
@@ -314,6 +313,8 @@ TEST(Shares, SeveralImagesStayWhereTheyAre) {
     const std::vector<Tensor> inputs = random_inputs(*graph, 7);
     const auto expected = run_reference(graph, inputs);
     ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+    const std::int64_t row = 2 * 32 * 20;
+    std::int64_t read[2] = {};
     for (const bool hand_over : {false, true}) {
       SCOPED_TRACE(::testing::Message() << static_cast<int>(split) << ", " << hand_over);
       ShareChoice choice{.cores = 4, .split = split, .of_nodes = {}, .share_loads = false};
@@ -324,16 +325,15 @@ TEST(Shares, SeveralImagesStayWhereTheyAre) {
       const LayerShare& first = shared->layers[0];
       EXPECT_EQ(first.hand_over, hand_over ? HandOver::kStays : HandOver::kSwitchedOff);
       // Two rows at each of three borders, of each image; or all of it.
-      const std::int64_t row = 2 * 32 * 20, edges = rows ? 3 * 3 * 2 * row : 0;
+      const std::int64_t edges = rows ? 3 * 3 * 2 * row : 0;
       EXPECT_EQ(first.bytes_written, hand_over ? edges : 3 * 20 * row);
-      if (hand_over) {
-        // A core reads the rows beside its own, of each image.
-        EXPECT_EQ(shared->layers[1].bytes_read, edges);
-      }
+      // What a core made itself it does not read again.
+      read[hand_over ? 1 : 0] = shared->layers[1].bytes_read;
       EXPECT_EQ(find_race(shared->card), "");
       check_cores(*shared, chip);
       check_bits(*shared, chip, inputs, *expected);
     }
+    EXPECT_EQ(read[0] - read[1], 3 * 20 * row);
   }
 }
 
@@ -342,7 +342,7 @@ TEST(Shares, SeveralImagesStayWhereTheyAre) {
 TEST(Shares, SeveralImagesDoNotStayAtThePriceOfKernels) {
   ChipConfig chip = *load_chip_config("cloud16");
   GraphBuilder builder(8);
-  auto x = builder.conv(builder.input({2, 16, 12, 12}), {64, 3, 1, 1});
+  auto x = builder.conv(builder.input({2, 64, 12, 12}), {64, 3, 1, 1});
   builder.output(builder.conv(x, {64, 3, 1, 1}));
   const auto graph = builder.take();
   const std::vector<Tensor> inputs = random_inputs(*graph, 8);
@@ -393,6 +393,46 @@ TEST(Shares, SeveralImagesGiveTheReferenceBits) {
         check_bits(*shared, chip, inputs, *expected);
       }
     }
+  }
+}
+
+// What a concatenation wants in another order is turned by way of the buffer: out of the block where the
+// layer before left it.
+TEST(Shares, WhatIsTurnedIsTakenFromTheBuffer) {
+  GraphBuilder builder(9);
+  const auto x = builder.conv(builder.input({1, 16, 24, 16}), {16, 3, 1, 1});
+  const auto y = builder.conv(builder.input({1, 16, 24, 16}), {16, 3, 1, 1});
+  builder.output(builder.concat({builder.transpose(x, {0, 3, 2, 1}), y}, 1));
+  const auto graph = builder.take();
+  const std::vector<Tensor> inputs = random_inputs(*graph, 9);
+  const auto expected = run_reference(graph, inputs);
+  ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+  for (const auto way : {compile::TranspositionWay::kArray, compile::TranspositionWay::kPlanar,
+                         compile::TranspositionWay::kDma}) {
+    compile::CompileOptions options;
+    options.transposition = way;
+    std::int64_t bytes[2] = {};
+    for (const bool hand_over : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << static_cast<int>(way) << ", " << hand_over);
+      ShareChoice choice{.cores = 4, .split = Split::kRows, .of_nodes = {}, .share_loads = false};
+      choice.hand_over = hand_over;
+      const ChipConfig chip = *load_chip_config("tessera128x4");
+      const auto shared = compile::compile_shares(graph, chip, options, choice);
+      ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+      for (const LayerShare& layer : shared->layers) {
+        bytes[hand_over ? 1 : 0] += layer.bytes_read + layer.bytes_written;
+      }
+      if (hand_over) {
+        const bool dma = way == compile::TranspositionWay::kDma;
+        EXPECT_EQ(shared->layers[0].hand_over, dma ? HandOver::kOtherLayout : HandOver::kStays);
+      }
+      EXPECT_EQ(find_race(shared->card), "");
+      check_cores(*shared, chip);
+      check_bits(*shared, chip, inputs, *expected);
+    }
+    // x is neither stored nor loaded again; DMA alone would take its rows in another layout.
+    const bool stays = way != compile::TranspositionWay::kDma;
+    EXPECT_EQ(bytes[0] - bytes[1], stays ? 2 * 16 * 24 * 16 * 2 : 0);
   }
 }
 

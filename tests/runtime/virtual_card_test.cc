@@ -77,6 +77,31 @@ TEST(VirtualCard, ATenantAloneHasTheCyclesOfACardOfItsOwn) {
   EXPECT_EQ(shared.card_end - shared.card_begin, card.status().processors[0].last_run_cycles);
 }
 
+// Twenty runs on eight cores, by one thread, by four side by side, and by five.
+TEST(VirtualCard, TwentyRunsTakeTheSameCyclesWhicheverThreadsSimulateThem) {
+  const Sample model(residual_network(1, 24), 1);
+  const std::int64_t expected =
+      Session::open(model.network, {.timing_only = true, .cores = 8})->run(model.inputs)->cycles;
+  ASSERT_GT(expected, 0);
+  for (const int threads : {1, 4, 5}) {
+    std::vector<std::vector<std::int64_t>> cycles(static_cast<std::size_t>(threads));
+    std::vector<std::jthread> running;
+    for (std::vector<std::int64_t>& of_thread : cycles) {
+      running.emplace_back([&model, &of_thread, threads] {
+        Session session = Session::open(model.network, {.timing_only = true, .cores = 8}).value();
+        for (int i = 0; i < 20 / threads; ++i) {
+          of_thread.push_back(session.run(model.inputs).value().cycles);
+        }
+      });
+    }
+    running.clear();
+    for (const auto& of_thread : cycles) {
+      EXPECT_EQ(of_thread,
+                std::vector<std::int64_t>(static_cast<std::size_t>(20 / threads), expected));
+    }
+  }
+}
+
 // Cycles of three runs on the first cores, beside a neighbour where one is given.
 std::vector<std::int64_t> cycles_beside(const Sample& model, const VirtualProcessorOptions& own,
                                         const Sample* other = nullptr,
