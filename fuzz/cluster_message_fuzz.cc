@@ -3,8 +3,10 @@
 #include <string>
 
 #include "cluster/address.h"
+#include "cluster/fields.h"
 #include "cluster/message.h"
 #include "cluster/records.h"
+#include "cluster/request_quota.h"
 #include "cluster/run_details.h"
 #include "cluster/tenants.h"
 
@@ -44,6 +46,11 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     case 4: {
       (void)Tenants::parse(text);
       (void)parse_error_text(text);
+      const auto object = parse_object(text, "quota");
+      if (object.ok()) {
+        const auto quota = quota_from_json(*object);
+        if (quota.ok() && quota_from_json(to_json(*quota)).value() != *quota) __builtin_trap();
+      }
       (void)parse_cluster_address("cluster:" + text.substr(0, text.find("token_file")));
       break;
     }

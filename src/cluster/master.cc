@@ -44,7 +44,7 @@ Master::Master(store::Store& store, Caller& caller, Clock clock, MasterOptions o
 
 bool Master::is_leading() const {
   const Lock lock(mutex_);
-  return leads_;
+  return leads_ && clock_() < lease_.held_until();
 }
 
 void Master::note(const std::string& kind, const std::string& tenant, const std::string& text) {

@@ -179,8 +179,7 @@ Result<std::shared_ptr<NodeLink>> RemoteProcessor::link() {
     }
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
     const auto where = locate(std::max(left, kBetweenTries));
-    if (!where.ok()) return where.error();
-    const Status opened = open(*where, deadline);
+    const Status opened = where.ok() ? open(*where, deadline) : Status(where.error());
     if (opened.ok()) continue;
     if (opened.error().code != ErrorCode::kUnavailable ||
         steady_clock::now() + kBetweenTries >= deadline) {

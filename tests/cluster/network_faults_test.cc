@@ -142,11 +142,11 @@ TEST(NetworkFaults, WithoutAQuorumNothingIsAllocatedAndWhatRunsGoesOnAsThePolicy
   Session session = open(cluster, model);
   cluster.etcd->kill(1);
   cluster.etcd->kill(2);
-  const auto refused = cluster.ask({{"call", "acquire"}, {"cores", 1}}, 3000);
+  const auto refused = cluster.ask({{"call", "acquire"}, {"cores", 1}}, 1500);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
   EXPECT_THAT(refused.error().message, ::testing::HasSubstr("store"));
-  const auto last = steady_clock::now() + std::chrono::milliseconds(3000);  // longer than the lease
+  const auto last = steady_clock::now() + std::chrono::milliseconds(2500);  // longer than the lease
   while (steady_clock::now() < last) expect_good_run(session, model);
   ASSERT_TRUE(cluster.etcd->restart(1).ok());
   EXPECT_TRUE(cluster.wait_for([&](const json& /*status*/) {
@@ -212,7 +212,7 @@ TEST(NetworkFaults, AClockThatJumpsEndsNoLease) {
   Session session = open(cluster, model);
   for (const char* const seconds : {"86400      ", "-86400     ", "0          "}) {
     set_clock(seconds);
-    const auto last = steady_clock::now() + std::chrono::milliseconds(1000);
+    const auto last = steady_clock::now() + std::chrono::milliseconds(700);
     while (steady_clock::now() < last) expect_good_run(session, model);
     EXPECT_EQ(error_of(cluster.ask({{"call", "acquire"}, {"cores", 1}})), "");
   }
