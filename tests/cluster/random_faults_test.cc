@@ -185,7 +185,8 @@ std::vector<Fault> faults() {
   return {
       {"node killed", Target::kNode, [](All& c, std::size_t i) { c.nodes[i % kNodes]->kill(); },
        [](All& c, std::size_t i) { c.start_node(i % kNodes); }},
-      {"node paused", Target::kNode, [](All& c, std::size_t i) { c.nodes[i % kNodes]->signal(SIGSTOP); },
+      {"node paused", Target::kNode,
+       [](All& c, std::size_t i) { c.nodes[i % kNodes]->signal(SIGSTOP); },
        [](All& c, std::size_t i) { c.nodes[i % kNodes]->signal(SIGCONT); }},
       {"node cut off from the store", Target::kNode,
        [](All& c, std::size_t i) { hold_all(c.node_to_store[i % kNodes]); },
@@ -200,13 +201,13 @@ std::vector<Fault> faults() {
          c.to_node[i % kNodes]->pass();
        }},
       {"node's connection ends in a frame", Target::kNode,
-       [](All& c, std::size_t i) {
-         c.to_node[i % kNodes]->cut_after(next_cut());
-       },
+       [](All& c, std::size_t i) { c.to_node[i % kNodes]->cut_after(next_cut()); },
        [](All& c, std::size_t i) { c.to_node[i % kNodes]->pass(); }},
-      {"master killed", Target::kMaster, [](All& c, std::size_t i) { c.masters[i % kMasters]->kill(); },
+      {"master killed", Target::kMaster,
+       [](All& c, std::size_t i) { c.masters[i % kMasters]->kill(); },
        [](All& c, std::size_t i) { c.start_master(i % kMasters); }},
-      {"master paused", Target::kMaster, [](All& c, std::size_t i) { c.masters[i % kMasters]->signal(SIGSTOP); },
+      {"master paused", Target::kMaster,
+       [](All& c, std::size_t i) { c.masters[i % kMasters]->signal(SIGSTOP); },
        [](All& c, std::size_t i) { c.masters[i % kMasters]->signal(SIGCONT); }},
       {"master cut off from the store", Target::kMaster,
        [](All& c, std::size_t i) { hold_all(c.master_to_store[i % kMasters]); },
@@ -384,13 +385,12 @@ class FaultRun {
 
   std::mt19937_64 random_;
   const std::vector<Sample> samples_ = samples();
-  ClusterProcesses cluster_{
-      {.masters = kMasters,
-       .nodes = kNodes,
-       .etcd_members = kMembers,
-       .ttl_ms = 3000,
-       .idle_ms = 5000,
-       .has_proxies = true}};
+  ClusterProcesses cluster_{{.masters = kMasters,
+                             .nodes = kNodes,
+                             .etcd_members = kMembers,
+                             .ttl_ms = 3000,
+                             .idle_ms = 5000,
+                             .has_proxies = true}};
   std::vector<std::unique_ptr<Client>> clients_;
   std::map<std::string, std::vector<std::int64_t>> gaps_;  // milliseconds by kind of fault
 };

@@ -35,8 +35,8 @@ struct LinkedCores {
   std::string weights_file;
   bool compiled = false;       // anew
   double compile_seconds = 0;  // then: splits chosen, compiled and proved
-  std::vector<int>
-      prepared = {};  // then: numbers of cores, of as many cards, that the package has templates for
+  std::vector<int> prepared =
+      {};  // then: numbers of cores, of as many cards, that the package has templates for
   // What the package's model says of the network, and of the way through its layers that it takes and of the
   // shortest one, at the bandwidth that it is linked for; 0: nothing.
   double model_cycles = 0, path_cycles = 0, shortest_cycles = 0;
