@@ -87,8 +87,10 @@ RequestQuota Master::share_of(const AllocRecord& record) const {
   if (quota == RequestQuota{}) return quota;
   std::int64_t before = 0, own = record.cores_wanted, all = 0;
   bool is_counted = false;
-  for (const auto& [key, alloc] : allocs_) {
-    if (key.first != record.tenant || alloc.record.node.empty()) continue;
+  for (auto one = allocs_.lower_bound({record.tenant, ""});
+       one != allocs_.end() && one->first.first == record.tenant; ++one) {
+    const auto& [key, alloc] = *one;
+    if (alloc.record.node.empty()) continue;
     is_counted = is_counted || key.second == record.id;
     if (key.second < record.id) before += alloc.record.cores_wanted;
     all += alloc.record.cores_wanted;
@@ -106,10 +108,11 @@ RequestQuota Master::share_of(const AllocRecord& record) const {
 
 Status Master::check_quota(const Tenant& tenant, int more_cores, std::int64_t more_memory) const {
   std::int64_t cores = 0, memory = 0;
-  for (const auto& [key, alloc] : allocs_) {
-    if (key.first != tenant.name) continue;
-    cores += alloc.record.cores_wanted;
-    memory += alloc.record.memory_bytes;
+  if (tenant.cores_max == 0 && tenant.memory_bytes_max == 0) return {};
+  for (auto own = allocs_.lower_bound({tenant.name, ""});
+       own != allocs_.end() && own->first.first == tenant.name; ++own) {
+    cores += own->second.record.cores_wanted;
+    memory += own->second.record.memory_bytes;
   }
   if (tenant.cores_max > 0 && cores + more_cores > tenant.cores_max) {
     return invalid(fmt::format("tenant '{}' has {} cores and wants {} more; its quota is {}",
@@ -142,34 +145,77 @@ Result<AllocKey> Master::find_alloc(const json& request, const Tenant& tenant) c
                         of_others.size(), id, tenant.name));
 }
 
-std::vector<CardState> Master::cards() const {
-  std::vector<CardState> cards;
-  for (const auto& [id, node] : nodes_) {
-    if (!node.is_here) continue;
-    for (std::size_t card = 0; card < node.record.cards.size(); ++card) {
-      const auto pool = pools_.find({id, static_cast<int>(card)});
-      if (pool == pools_.end()) continue;
-      cards.push_back({.node = id,
-                       .card = static_cast<int>(card),
-                       .shape = node.record.cards[card],
-                       .free = pool->second.record.free,
-                       .memory_taken = {},
-                       .draining = pool->second.record.draining});
-      cards.back().memory_taken.resize(static_cast<std::size_t>(cards.back().shape.groups));
+// ---- what is known of allocations and cards, by card
+
+void Master::put_alloc(const AllocRecord& record, store::Revision modified) {
+  const AllocKey key = key_of(record);
+  Alloc& alloc = allocs_[key];
+  leave_card(alloc.record);
+  if (alloc.record.node != record.node || alloc.record.epoch != record.epoch) alloc.quota = {};
+  alloc.record = record;
+  alloc.modified = modified;
+  if (!record.node.empty()) on_card_[{record.node, record.card}].insert(key);
+}
+
+void Master::leave_card(const AllocRecord& record) {
+  const auto on = on_card_.find({record.node, record.card});
+  if (on == on_card_.end()) return;
+  on->second.erase(key_of(record));
+  if (on->second.empty()) on_card_.erase(on);
+}
+
+void Master::erase_alloc(const AllocKey& key) {
+  const auto known = allocs_.find(key);
+  if (known == allocs_.end()) return;
+  leave_card(known->second.record);
+  allocs_.erase(known);
+}
+
+std::vector<AllocKey> Master::allocs_on(const std::string& node) const {
+  std::vector<AllocKey> keys;
+  for (auto on = on_card_.lower_bound({node, 0}); on != on_card_.end() && on->first.first == node;
+       ++on) {
+    keys.insert(keys.end(), on->second.begin(), on->second.end());
+  }
+  return keys;
+}
+
+// After its node, its pool or an allocation on it has changed.
+void Master::renew_card(const PoolKey& key) {
+  const auto node = nodes_.find(key.first);
+  const auto pool = pools_.find(key);
+  if (node == nodes_.end() || !node->second.is_here || pool == pools_.end() ||
+      key.second >= std::ssize(node->second.record.cards)) {
+    return table_.remove(key);
+  }
+  CardState card{.node = key.first,
+                 .card = key.second,
+                 .shape = node->second.record.cards[static_cast<std::size_t>(key.second)],
+                 .free = pool->second.record.free,
+                 .memory_taken = {},
+                 .draining = pool->second.record.draining};
+  card.memory_taken.resize(static_cast<std::size_t>(card.shape.groups));
+  const auto on = on_card_.find(key);
+  for (const AllocKey& one : on == on_card_.end() ? std::set<AllocKey>() : on->second) {
+    const AllocRecord& record = allocs_.at(one).record;
+    for (const int group : groups_of(record.cores, card.shape.cores_per_group)) {
+      const auto place = static_cast<std::size_t>(group);
+      if (place < card.memory_taken.size()) card.memory_taken[place] += record.memory_bytes;
     }
   }
-  for (const auto& [key, alloc] : allocs_) {
-    for (CardState& card : cards) {
-      if (alloc.record.node != card.node || alloc.record.card != card.card) continue;
-      for (const int group : groups_of(alloc.record.cores, card.shape.cores_per_group)) {
-        const auto place = static_cast<std::size_t>(group);
-        if (place < card.memory_taken.size()) {
-          card.memory_taken[place] += alloc.record.memory_bytes;
-        }
-      }
+  table_.put(std::move(card));
+}
+
+void Master::renew_cards(const std::string& node) {
+  std::vector<PoolKey> keys;
+  const auto collect = [&](const auto& map) {
+    for (auto at = map.lower_bound({node, 0}); at != map.end() && at->first.first == node; ++at) {
+      keys.push_back(at->first);
     }
-  }
-  return cards;
+  };
+  collect(pools_);
+  collect(table_.cards());
+  for (const PoolKey& key : keys) renew_card(key);
 }
 
 PoolRecord Master::pool_of(const PoolKey& key) const {
@@ -222,12 +268,14 @@ Status Master::commit(store::Transaction transaction, const std::vector<PoolReco
   for (const PoolRecord& pool : pools) {
     pools_[{pool.node, pool.card}] = {pool, done->revision};
   }
-  if (alloc.has_value()) {
-    Alloc& known = allocs_[{alloc->tenant, alloc->id}];
-    if (known.record.node != alloc->node || known.record.epoch != alloc->epoch) known.quota = {};
-    known.record = *alloc;
-    known.modified = done->revision;
-  }
+  for (const PoolRecord& pool : pools) renew_card({pool.node, pool.card});
+  if (!alloc.has_value()) return {};
+  const auto known = allocs_.find(key_of(*alloc));
+  std::optional<PoolKey> before;
+  if (known != allocs_.end()) before = {known->second.record.node, known->second.record.card};
+  put_alloc(*alloc, done->revision);
+  if (before.has_value()) renew_card(*before);
+  renew_card({alloc->node, alloc->card});
   return {};
 }
 
@@ -247,7 +295,8 @@ Status Master::forget_alloc(const AllocKey& key) {
   transaction.comparisons.push_back(store::modified_at(at, found->second.modified));
   transaction.deletes.push_back(at);
   TESSERA_RETURN_IF_ERROR(commit(std::move(transaction), pools, std::nullopt));
-  allocs_.erase(key);
+  erase_alloc(key);
+  renew_card({record.node, record.card});
   return {};
 }
 
@@ -363,6 +412,12 @@ Result<AllocRecord> wanted_of(const json& request, const Tenant& tenant) {
   return record;
 }
 
+std::vector<CardState> states_of(const CardTable& table) {
+  std::vector<CardState> states;
+  for (const auto& [key, card] : table.cards()) states.push_back(card);
+  return states;
+}
+
 std::string room_text(const std::vector<CardState>& cards, const PlacementRequest& placement) {
   std::int64_t most = 0, fitting = 0;
   for (const CardState& card : cards) {
@@ -429,17 +484,16 @@ Result<AllocRecord> Master::acquire_on(const AllocRecord& wanted, const Placemen
       if (const auto known = allocs_.find(key); known != allocs_.end()) {
         return acquired_before(known->second, record);
       }
-      std::vector<CardState> all = cards();
-      std::erase_if(all, [&](const CardState& card) { return refused.contains(card.node); });
-      const auto choice = choose_placement(all, placement);
+      const auto chooses = steady_clock::now();
+      const auto choice = table_.choose(placement, refused);
       TESSERA_RETURN_IF_ERROR(
           check_quota(tenant, record.cores_wanted,
                       choice.has_value() ? choice->memory_bytes : record.memory_bytes));
       if (!choice.has_value()) {
-        return unavailable(refused.empty() ? room_text(all, placement)
+        return unavailable(refused.empty() ? room_text(states_of(table_), placement)
                                            : fmt::format("no node takes it: {}", why));
       }
-      const CardState& card = all[choice->card];
+      const CardState& card = *choice->card;
       record.node = card.node;
       record.incarnation = nodes_.at(card.node).record.incarnation;
       record.card = card.card;
@@ -449,6 +503,7 @@ Result<AllocRecord> Master::acquire_on(const AllocRecord& wanted, const Placemen
       PoolRecord pool = pool_of({card.node, card.card});
       set_free(pool, record.cores, false);
       ++pool.generation;
+      times["choose_us"] = microseconds(steady_clock::now() - chooses);
       const auto begin = steady_clock::now();
       TESSERA_RETURN_IF_ERROR(commit({}, {pool}, record));
       times["store_us"] = microseconds(steady_clock::now() - begin);
@@ -537,11 +592,10 @@ Result<json> Master::unused(const json& request) {
     const Lock lock(mutex_);
     TESSERA_RETURN_IF_ERROR(check_leading());
     if (secret != cluster_.secret) return invalid("who calls is no node of this cluster");
-    for (const auto& [key, alloc] : allocs_) {
-      const json entry = {
-          {"tenant", key.first}, {"alloc", key.second}, {"epoch", alloc.record.epoch}};
-      const bool named = alloc.record.node == node && std::ranges::count(*list, entry) > 0;
-      if (named && !alloc.record.kept) keys.push_back(key);
+    for (const AllocKey& key : allocs_on(node)) {
+      const AllocRecord& record = allocs_.at(key).record;
+      const json entry = {{"tenant", key.first}, {"alloc", key.second}, {"epoch", record.epoch}};
+      if (!record.kept && std::ranges::count(*list, entry) > 0) keys.push_back(key);
     }
   }
   for (const AllocKey& key : keys) {
@@ -560,19 +614,15 @@ Result<AllocRecord> Master::resized(const AllocRecord& before, int cores) const 
                                    .memory_bytes = before.memory_bytes,
                                    .node = before.node,
                                    .own = before.cores};
-  std::vector<CardState> all = cards();
-  std::erase_if(all, [&](const CardState& card) {
-    return card.node != before.node || card.card != before.card;
-  });
-  if (all.empty()) return unavailable(fmt::format("node '{}' is not there", before.node));
-  for (const int group : groups_of(before.cores, all.front().shape.cores_per_group)) {
+  const CardState* const known = table_.find({before.node, before.card});
+  if (known == nullptr) return unavailable(fmt::format("node '{}' is not there", before.node));
+  CardState card = *known;
+  for (const int group : groups_of(before.cores, card.shape.cores_per_group)) {
     const auto place = static_cast<std::size_t>(group);
-    if (place < all.front().memory_taken.size()) {
-      all.front().memory_taken[place] -= before.memory_bytes;
-    }
+    if (place < card.memory_taken.size()) card.memory_taken[place] -= before.memory_bytes;
   }
-  const auto choice = choose_on_card(all.front(), placement);
-  if (!choice.has_value()) return unavailable(room_text(all, placement));
+  const auto choice = choose_on_card(card, placement);
+  if (!choice.has_value()) return unavailable(room_text({card}, placement));
   AllocRecord after = before;
   after.cores = choice->cores;
   after.cores_wanted = cores;
@@ -678,8 +728,7 @@ Result<json> Master::drain(const json& request, const Tenant& tenant) {
     return invalid(fmt::format("there is no node '{}'; there are {}", node, known));
   }
   TESSERA_RETURN_IF_ERROR(commit({}, pools, std::nullopt));
-  std::int64_t left = 0;
-  for (const auto& [key, alloc] : allocs_) left += alloc.record.node == node ? 1 : 0;
+  const auto left = std::ssize(allocs_on(node));
   note("drain", tenant.name,
        fmt::format("node {} {}; {} allocations are on it", node,
                    drains ? "gets nothing new" : "is in use again", left));
@@ -699,7 +748,7 @@ json Master::status(const Tenant& tenant) const {
                      {"state", node.is_here ? "here" : "unreachable"},
                      {"cards", cards}});
   }
-  for (const CardState& card : cards()) {
+  for (const auto& [key, card] : table_.cards()) {
     pool.push_back({{"node", card.node},
                     {"card", card.card},
                     {"arch", card.shape.arch},

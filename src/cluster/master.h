@@ -23,6 +23,7 @@
 
 #include "base/result.h"
 #include "cluster/caller.h"
+#include "cluster/card_table.h"
 #include "cluster/placement.h"
 #include "cluster/records.h"
 #include "cluster/tenants.h"
@@ -137,7 +138,12 @@ class Master {
   RequestQuota share_of(const AllocRecord& record) const;
   Status check_quota(const Tenant& tenant, int more_cores, std::int64_t more_memory) const;
   Result<AllocKey> find_alloc(const nlohmann::json& request, const Tenant& tenant) const;
-  std::vector<CardState> cards() const;
+  void put_alloc(const AllocRecord& record, store::Revision modified);
+  void erase_alloc(const AllocKey& key);
+  void leave_card(const AllocRecord& record);
+  std::vector<AllocKey> allocs_on(const std::string& node) const;
+  void renew_card(const PoolKey& key);
+  void renew_cards(const std::string& node);
   PoolRecord pool_of(const PoolKey& key) const;
   static void set_free(PoolRecord& pool, const std::vector<int>& cores, bool is_free);
   Status commit(store::Transaction transaction, const std::vector<PoolRecord>& pools,
@@ -166,6 +172,8 @@ class Master {
   std::map<std::string, Node> nodes_;
   std::map<PoolKey, Pool> pools_;
   std::map<AllocKey, Alloc> allocs_;
+  std::map<PoolKey, std::set<AllocKey>> on_card_;  // those of allocs_, by the card that they are on
+  CardTable table_;                                // of the cards of nodes that are here
   std::deque<Event> events_;
   std::int64_t next_event_ = 1;
 };

@@ -143,6 +143,8 @@ Status Master::read_all() {
   TESSERA_TRY(const store::Entries nodes, store_.read_prefix(kNodesPrefix, options_.store_timeout));
   pools_.clear();
   allocs_.clear();
+  on_card_.clear();
+  table_.clear();
   nodes_.clear();
   for (const store::Entry& entry : pools.entries) {
     auto pool = parse_pool(entry.value);
@@ -152,7 +154,7 @@ Status Master::read_all() {
   for (const store::Entry& entry : allocs.entries) {
     auto alloc = parse_alloc(entry.value);
     if (!alloc.ok()) continue;
-    allocs_[{alloc->tenant, alloc->id}] = {.record = *alloc, .modified = entry.modified};
+    put_alloc(*alloc, entry.modified);
   }
   // What is free follows from what is allocated: a change may have been left half done.
   for (auto& [key, pool] : pools_) pool.record.free.assign(pool.record.free.size(), true);
@@ -168,6 +170,7 @@ Status Master::read_all() {
     auto node = parse_node(entry.value);
     if (node.ok()) nodes_[node->id] = {.record = *node, .created = entry.created};
   }
+  for (const auto& [key, pool] : pools_) renew_card(key);
   return {};
 }
 
@@ -217,10 +220,8 @@ bool Master::fits_pools(const NodeRecord& node) const {
       return false;
     }
   }
-  return std::ranges::none_of(allocs_, [&](const auto& one) {
-    const AllocRecord& record = one.second.record;
-    return record.node == node.id && record.card >= std::ssize(node.cards);
-  });
+  const auto beyond = on_card_.lower_bound({node.id, static_cast<int>(node.cards.size())});
+  return beyond == on_card_.end() || beyond->first.first != node.id;
 }
 
 void Master::add_node(NodeRecord record, store::Revision created) {
@@ -248,6 +249,7 @@ void Master::add_node(NodeRecord record, store::Revision created) {
   }
   const std::string id = record.id;
   nodes_[id] = {.record = std::move(record), .created = created};
+  renew_cards(id);
 }
 
 bool Master::has_other_card(const NodeRecord& node, int card) const {
@@ -267,18 +269,18 @@ PoolRecord Master::renewed_pool(const NodeRecord& node, int card) const {
   pool.fingerprint = shape.fingerprint;
   if (std::ssize(pool.free) == shape.cores() && !has_other_card(node, card)) return pool;
   pool.free.assign(static_cast<std::size_t>(shape.cores()), true);
-  for (const auto& [key, alloc] : allocs_) {
-    if (alloc.record.node != node.id || alloc.record.card != card) continue;
-    set_free(pool, alloc.record.cores, false);
-  }
+  const auto on = on_card_.find({node.id, card});
+  if (on == on_card_.end()) return pool;
+  for (const AllocKey& key : on->second) set_free(pool, allocs_.at(key).record.cores, false);
   return pool;
 }
 
 // They wait for room from now on.
 Status Master::lose_allocs(const std::string& node, const std::function<bool(int card)>& of_card) {
   std::vector<AllocRecord> lost;
-  for (const auto& [key, alloc] : allocs_) {
-    if (alloc.record.node == node && of_card(alloc.record.card)) lost.push_back(alloc.record);
+  for (const AllocKey& key : allocs_on(node)) {
+    const AllocRecord& record = allocs_.at(key).record;
+    if (of_card(record.card)) lost.push_back(record);
   }
   for (AllocRecord record : lost) {
     std::vector<PoolRecord> pools;
@@ -304,6 +306,7 @@ void Master::lose_node(const std::string& id) {
     node.record.id = id;
     node.record.on_control_loss = OnControlLoss::kKeep;
     node.is_here = false;
+    renew_cards(id);
     note("node", "", fmt::format("{} is unreachable and keeps what it runs", id));
     return;
   }
@@ -318,6 +321,7 @@ void Master::lose_node(const std::string& id) {
   if (!commit(std::move(forget), {}, std::nullopt).ok()) return;
   for (const PoolKey& key : keys) pools_.erase(key);
   nodes_.erase(id);
+  renew_cards(id);
 }
 
 // ---- what they run ----
@@ -392,8 +396,9 @@ void Master::compare_with_node(const std::string& id, const json& listed,
       calls.push_back(to_node("move", known->second.record));
     }
   }
-  for (auto& [key, alloc] : allocs_) {
-    if (alloc.record.node != id || alloc.changes || runs.contains(key)) continue;
+  for (const AllocKey& key : allocs_on(id)) {
+    const Alloc& alloc = allocs_.at(key);
+    if (alloc.changes || runs.contains(key)) continue;
     // It has registered again without it, or never heard of it.
     AllocRecord record = alloc.record;
     if (record.incarnation == nodes_.at(id).record.incarnation) {
@@ -444,12 +449,10 @@ void Master::place_again(const AllocKey& key) {
     const auto found = allocs_.find(key);
     if (!leads_ || found == allocs_.end() || found->second.changes) return;
     record = found->second.record;
-    const std::vector<CardState> all = cards();
-    const auto choice = choose_placement(
-        all,
+    const auto choice = table_.choose(
         {.arch = record.arch, .cores = record.cores_wanted, .memory_bytes = record.memory_bytes});
     if (!choice.has_value()) return;
-    const CardState& card = all[choice->card];
+    const CardState& card = *choice->card;
     record.node = card.node;
     record.incarnation = nodes_.at(card.node).record.incarnation;
     record.card = card.card;

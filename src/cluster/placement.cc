@@ -10,11 +10,6 @@ namespace {
 
 constexpr std::int64_t kMemoryUnit = 4096;
 
-std::int64_t memory_of(const CardRecord& shape, std::int64_t wanted) {
-  if (wanted > 0) return (wanted + kMemoryUnit - 1) / kMemoryUnit * kMemoryUnit;
-  return shape.memory_bytes / shape.cores_per_group / kMemoryUnit * kMemoryUnit;
-}
-
 bool is_alone(const CardState& card, const std::vector<int>& cores, const std::vector<int>& own) {
   for (const int core : cores) {
     const int first = core / card.shape.cores_per_group * card.shape.cores_per_group;
@@ -29,13 +24,18 @@ bool is_alone(const CardState& card, const std::vector<int>& cores, const std::v
 
 }  // namespace
 
+std::int64_t placement_memory(const CardRecord& shape, std::int64_t wanted_bytes) {
+  if (wanted_bytes > 0) return (wanted_bytes + kMemoryUnit - 1) / kMemoryUnit * kMemoryUnit;
+  return shape.memory_bytes / shape.cores_per_group / kMemoryUnit * kMemoryUnit;
+}
+
 std::optional<PlacementChoice> choose_on_card(const CardState& card,
                                               const PlacementRequest& request) {
   if (!request.arch.empty() && card.shape.arch != request.arch) return std::nullopt;
   if (!request.node.empty() && card.node != request.node) return std::nullopt;
   if (std::ssize(card.free) != card.shape.cores()) return std::nullopt;
   PlacementChoice choice;
-  choice.memory_bytes = memory_of(card.shape, request.memory_bytes);
+  choice.memory_bytes = placement_memory(card.shape, request.memory_bytes);
   std::vector<device::CoreUse> uses;
   for (int core = 0; core < card.shape.cores(); ++core) {
     const auto place = static_cast<std::size_t>(core);

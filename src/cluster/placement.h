@@ -37,7 +37,9 @@ struct PlacementChoice {
   std::int64_t memory_bytes = 0;
 };
 
-// Nothing: no card has room.
+// Of each group: what is wanted in whole units, or a core's part of the group's memory.
+std::int64_t placement_memory(const CardRecord& shape, std::int64_t wanted_bytes);
+// Looks at all cards; the obvious form of CardTable::choose() (card_table.h). Nothing: no card has room.
 std::optional<PlacementChoice> choose_placement(const std::vector<CardState>& cards,
                                                 const PlacementRequest& request);
 // What of it a card offers, or nothing.

@@ -1,12 +1,16 @@
 // Records, messages and addresses: what is written is read as it was, and what is wrong is named.
 #include "cluster/records.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <random>
+#include <set>
 
 #include "cluster/address.h"
+#include "cluster/card_table.h"
 #include "cluster/message.h"
 #include "cluster/placement.h"
 #include "cluster/resident_tensors.h"
@@ -171,6 +175,73 @@ TEST(ClusterPlacement, TakesGroupsThatNobodyElseIsInThenTheFullestCard) {
   std::vector<CardState> full = {card("a", {})};
   full[0].memory_taken = {1 << 20, 1 << 20, 1 << 20, 0};
   EXPECT_EQ(choose_placement(full, {.arch = {}, .cores = 2})->cores, (std::vector<int>{12, 13}));
+}
+
+// Cards of two kinds, each with cores and memory taken at random.
+CardState random_card(int number, std::mt19937_64& random) {
+  const auto below = [&](std::uint64_t bound) { return static_cast<int>(random() % bound); };
+  const bool small = below(3) == 0;
+  CardState state;
+  state.node = fmt::format("n{}", number / 2);
+  state.card = number % 2;
+  state.shape = {.arch = small ? "edge" : "cloud16",
+                 .fingerprint = {},
+                 .groups = small ? 1 : 4,
+                 .cores_per_group = small ? 2 : 4,
+                 .memory_bytes = 1 << 20};
+  const int taken_of_8 = below(9);
+  for (int core = 0; core < state.shape.cores(); ++core) {
+    state.free.push_back(below(8) >= taken_of_8);
+  }
+  for (int group = 0; group < state.shape.groups; ++group) {
+    state.memory_taken.push_back(std::int64_t{below(5)} << 18);
+  }
+  state.draining = below(10) == 0;
+  return state;
+}
+
+PlacementRequest random_request(std::mt19937_64& random) {
+  PlacementRequest request;
+  request.cores = 1 + static_cast<int>(random() % 17);
+  if (random() % 2 == 0) request.arch = random() % 4 == 0 ? "edge" : "cloud16";
+  if (random() % 3 == 0) request.memory_bytes = 1 + static_cast<int>(random() % (1 << 20));
+  if (random() % 8 == 0) request.node = fmt::format("n{}", random() % 25);
+  return request;
+}
+
+TEST(CardTable, ChoosesAsALookAtAllCardsDoes) {
+  constexpr std::uint64_t kSeed = 20;
+  std::mt19937_64 random(kSeed);
+  int placed = 0, refused = 0;
+  for (int round = 0; round < 40; ++round) {
+    std::vector<CardState> cards;
+    CardTable table;
+    for (int i = 0; i < 40; ++i) {
+      table.put(random_card(i, random));  // is replaced
+      cards.push_back(random_card(i, random));
+      table.put(cards.back());
+    }
+    for (int i = 0; i < 50; ++i) {
+      const PlacementRequest request = random_request(random);
+      const std::set<std::string> without = {fmt::format("n{}", random() % 40)};
+      std::vector<CardState> others = cards;
+      std::erase_if(others, [&](const CardState& card) { return without.contains(card.node); });
+      const auto wanted = choose_placement(others, request);
+      const auto choice = table.choose(request, without);
+      ASSERT_EQ(choice.has_value(), wanted.has_value()) << "seed " << kSeed;
+      if (!wanted.has_value()) {
+        ++refused;
+        continue;
+      }
+      ++placed;
+      EXPECT_EQ(choice->card->node, others[wanted->card].node);
+      EXPECT_EQ(choice->card->card, others[wanted->card].card);
+      EXPECT_EQ(choice->cores, wanted->cores);
+      EXPECT_EQ(choice->memory_bytes, wanted->memory_bytes);
+    }
+  }
+  EXPECT_GT(placed, 500);
+  EXPECT_GT(refused, 200);
 }
 
 TEST(ResidentTensors, WhatARunWroteAndARunReadStays) {
