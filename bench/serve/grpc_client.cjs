@@ -1,9 +1,11 @@
 // Asks a server of the Open Inference Protocol over gRPC by npm's client, from the protocol's file.
 //
 //   node grpc_client.cjs NODE_MODULES PROTO ADDRESS check            every call once; ends with 1 where one is wrong
-//   node grpc_client.cjs NODE_MODULES PROTO ADDRESS load SECONDS AT_ONCE
+//   node grpc_client.cjs NODE_MODULES PROTO ADDRESS load|live SECONDS AT_ONCE
+//   node grpc_client.cjs NODE_MODULES PROTO - empty SECONDS AT_ONCE
 //
-// `load` prints {"requests", "per_second", "p50_us", "p99_us"}.
+// `load` asks a model, `live` whether the server lives; `empty` asks the same of a server of npm's own in a process
+// beside it, which shows what the client costs. They print {"requests", "per_second", "p50_us", "p99_us"}.
 const assert = require('node:assert');
 const path = require('node:path');
 const [, , modules, proto, address, what, seconds, atOnce] = process.argv;
@@ -11,7 +13,7 @@ const grpc = require(path.join(modules, '@grpc/grpc-js'));
 const loader = require(path.join(modules, '@grpc/proto-loader'));
 const service = grpc.loadPackageDefinition(loader.loadSync(proto, {keepCase: true, longs: Number}))
                     .inference.GRPCInferenceService;
-const client = new service(address, grpc.credentials.createInsecure());
+let client = address === '-' ? null : new service(address, grpc.credentials.createInsecure());
 
 const call = (name, request) => new Promise((resolve, reject) => client[name](
     request, (error, response) => error ? reject(error) : resolve(response)));
@@ -61,14 +63,31 @@ async function check() {
   assert.strictEqual(new Set(ids).size, 10);
 }
 
-async function load() {
+// In a process of its own: says its port.
+function serveNothing() {
+  const server = new grpc.Server();
+  server.addService(service.service, {ServerLive: (call, answer) => answer(null, {live: true})});
+  server.bindAsync('127.0.0.1:0', grpc.ServerCredentials.createInsecure(),
+                   (error, port) => process.send(port));
+  return new Promise(() => {});
+}
+
+async function empty() {
+  const child = require('node:child_process').fork(__filename, [modules, proto, '-', 'serve']);
+  const port = await new Promise((resolve) => child.once('message', resolve));
+  client = new service(`127.0.0.1:${port}`, grpc.credentials.createInsecure());
+  await load('ServerLive', {});
+  child.kill();
+}
+
+async function load(name, message) {
   const until = process.hrtime.bigint() + BigInt(Math.round(Number(seconds) * 1e9));
   const begin = process.hrtime.bigint();
   const times = [];
   const one = async () => {
     while (process.hrtime.bigint() < until) {
       const from = process.hrtime.bigint();
-      await call('ModelInfer', request([1, -2, 3, 4]));
+      await call(name, message);
       times.push(Number(process.hrtime.bigint() - from) / 1e3);
     }
   };
@@ -83,7 +102,14 @@ async function load() {
   }));
 }
 
-(what === 'check' ? check() : load()).then(() => process.exit(0), (error) => {
+const parts = {
+  check,
+  load: () => load('ModelInfer', request([1, -2, 3, 4])),
+  live: () => load('ServerLive', {}),
+  empty,
+  serve: serveNothing,
+};
+parts[what]().then(() => process.exit(0), (error) => {
   console.error(error);
   process.exit(1);
 });

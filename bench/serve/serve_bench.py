@@ -5,7 +5,8 @@
 
 HTTP by wrk and hey, gRPC by h2load and by npm's @grpc/grpc-js (`npm ci` in a cache outside the source tree). What is
 not installed is named and left out; scripts/install_packages.sh load installs the first three. The figures depend on
-the machine and on what else it does: its load is printed with them.
+the machine and on what else it does: its load is printed with them, and beside each of the service's figures stands
+what the same client gets for a request that no model answers, in the same minute.
 """
 import argparse
 import json
@@ -72,10 +73,10 @@ def microseconds(text):
     return float(number) * {"us": 1, "ms": 1e3, "s": 1e6}[unit]
 
 
-def wrk(folder, url, body, seconds, connections, headers=()):
+def wrk(folder, url, body, seconds, connections, headers=(), method="POST"):
     script = folder / "request.lua"
     (folder / "body").write_bytes(body)
-    script.write_text(f'local f = io.open("{folder}/body", "rb")\nwrk.method = "POST"\nwrk.body = f:read("*a")\n' +
+    script.write_text(f'local f = io.open("{folder}/body", "rb")\nwrk.method = "{method}"\nwrk.body = f:read("*a")\n' +
                       "".join(f'wrk.headers["{name}"] = "{value}"\n' for name, value in headers))
     text = run(["wrk", "-t1", f"-c{connections}", f"-d{seconds}", "--latency", "-s", script, url])
     if "Non-2xx" in text:
@@ -100,12 +101,16 @@ def grpc_message():
     return b"\0" + struct.pack(">I", len(message)) + message
 
 
-def h2load(folder, address, seconds):
-    (folder / "message").write_bytes(grpc_message())
-    text = run(["h2load", "-D", str(seconds), "-c", "4", "-m", "16", "-t", "1", "-d", folder / "message",
+def h2load(folder, address, seconds, call="ModelInfer", connections=4, calls=16):
+    (folder / "message").write_bytes(grpc_message() if call == "ModelInfer" else bytes(5))
+    log = folder / "times"
+    text = run(["h2load", "-D", str(seconds), "-c", str(connections), "-m", str(calls), "-t", "1",
+                f"--log-file={log}", "-d", folder / "message",
                 "-H", "content-type: application/grpc", "-H", "te: trailers",
-                f"http://{address}/inference.GRPCInferenceService/ModelInfer"])
-    return float(re.search(r"([\d.]+) req/s", text)[1])
+                f"http://{address}/inference.GRPCInferenceService/{call}"])
+    times = sorted(int(line.split("\t")[2]) for line in log.read_text().splitlines())
+    return {"per_second": float(re.search(r"([\d.]+) req/s", text)[1]),
+            "p50_us": times[len(times) // 2] if times else 0}
 
 
 def npm_modules():
@@ -143,11 +148,15 @@ def figures(server, folder, seconds, rows, missing):
         one = wrk(folder, url, SMALL.encode(), seconds, 1)
         own = mean_run_us(before, statistics(server, "zero"))
         rows.append(("HTTP, one connection: p50 without the run itself", one["p50_us"] - own, "us", "<=", 150))
+        bare = wrk(folder, server.http + "/v2/health/live", b"", seconds, 1, method="GET")
+        rows.append(("  the same for a request without a model", bare["p50_us"], "us", "", None))
         cpu = server.cpu_seconds()
         many = wrk(folder, url, SMALL.encode(), seconds, CONNECTIONS)
         cpu = server.cpu_seconds() - cpu
         rows.append((f"HTTP, {CONNECTIONS} connections (wrk)", many["per_second"], "1/s", ">=", 15000))
         rows.append(("  processor time of the server a request", cpu / many["requests"] * 1e6, "us", "", None))
+        bare = wrk(folder, server.http + "/v2/health/live", b"", seconds, CONNECTIONS, method="GET")
+        rows.append(("  the same for requests without a model", bare["per_second"], "1/s", "", None))
         long = wrk(folder, server.http + "/v2/models/long/infer", LONG_HEAD.encode() + bytes(600000), seconds, 4,
                    [("Inference-Header-Content-Length", len(LONG_HEAD))])
         rows.append(("HTTP, 600 KB in, binary (wrk)", long["per_second"] * 600000 / 1e9, "GB/s", ">=", 1))
@@ -159,13 +168,22 @@ def figures(server, folder, seconds, rows, missing):
         missing.append("hey")
     if shutil.which("h2load"):
         cpu, before = server.cpu_seconds(), statistics(server, "zero")
-        per_second = h2load(folder, server.grpc, seconds)
+        per_second = h2load(folder, server.grpc, seconds)["per_second"]
         cpu, after = server.cpu_seconds() - cpu, statistics(server, "zero")
         # gRPC says in a trailer whether it went well, which h2load does not read.
         if after["success"]["count"] - before["success"]["count"] < per_second * seconds * 0.9:
             sys.exit("h2load: not every call was answered with outputs")
         rows.append(("gRPC, 4 connections of 16 calls (h2load)", per_second, "1/s", ">=", 8000))
         rows.append(("  processor time of the server a request", cpu / (per_second * seconds) * 1e6, "us", "", None))
+        bare = h2load(folder, server.grpc, seconds, "ServerLive")["per_second"]
+        rows.append(("  the same for calls without a model", bare, "1/s", "", None))
+        before = statistics(server, "zero")
+        one = h2load(folder, server.grpc, seconds, connections=1, calls=1)
+        own = mean_run_us(before, statistics(server, "zero"))
+        rows.append(("gRPC, one call at a time: p50 without the run itself (h2load)", one["p50_us"] - own, "us", "<=",
+                     250))
+        bare = h2load(folder, server.grpc, seconds, "ServerLive", 1, 1)
+        rows.append(("  the same for a call without a model", bare["p50_us"], "us", "", None))
     else:
         missing.append("h2load")
     if shutil.which("node") and shutil.which("npm"):
@@ -175,6 +193,11 @@ def figures(server, folder, seconds, rows, missing):
         own = mean_run_us(before, statistics(server, "zero"))
         rows.append(("gRPC, one call at a time: p50 without the run itself (npm)", one["p50_us"] - own, "us", "<=",
                      250))
+        bare = json.loads(node(server.grpc, "live", seconds, 1))
+        rows.append(("  the same for a call without a model", bare["p50_us"], "us", "", None))
+        rows.append(("  what the model adds to it", one["p50_us"] - own - bare["p50_us"], "us", "", None))
+        empty = json.loads(node("-", "empty", seconds, 1))
+        rows.append(("  the same client with an empty server of its own kind", empty["p50_us"], "us", "", None))
         many = json.loads(node(server.grpc, "load", seconds, CONNECTIONS))
         rows.append((f"gRPC, {CONNECTIONS} calls at once (npm)", many["per_second"], "1/s", "", None))
     else:
@@ -195,7 +218,7 @@ def main():
     load, threads = os.getloadavg()[0], os.cpu_count()
     if arguments.json:
         keys = ("what", "value", "unit", "relation", "goal")
-        print(json.dumps({"figures": [dict(zip(keys, row)) for row in rows], "load": load, "threads": threads,
+        print(json.dumps({"suite": "serve", "figures": [dict(zip(keys, row)) for row in rows], "load": load, "threads": threads,
                           "left_out": missing}))
         return
     for what, value, unit, relation, goal in rows:

@@ -51,6 +51,7 @@ struct Request {
   std::string text;
   Body body;
   std::shared_ptr<void> admission;  // what arrived() gave
+  TimePoint received = {};          // when all of it was there
 };
 struct Reply {
   std::string text = "{}";

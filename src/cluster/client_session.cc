@@ -9,6 +9,7 @@
 #include "cluster/message.h"
 #include "cluster/run_details.h"
 #include "device/backends.h"
+#include "device/timed_backend.h"
 
 namespace tessera::cluster {
 
@@ -23,7 +24,7 @@ Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::m
 // The processor's runs follow each other without one.
 class NoTurn : public device::RunTurn {
  public:
-  NoTurn() : RunTurn(0, std::chrono::steady_clock::now()) {}
+  explicit NoTurn(TimePoint since) : RunTurn(0, since) {}
   bool wait() override { return true; }
   void wait_until_over() override {}
   void begin(TimePoint /*at*/) override {}
@@ -57,11 +58,12 @@ struct ClientSession::Run {
 };
 
 ClientSession::ClientSession(AllocRecord alloc, std::shared_ptr<device::VirtualProcessor> processor,
-                             NodeAgent& agent, PackageCache& packages)
+                             NodeAgent& agent, PackageCache& packages, bool is_timed)
     : alloc_(std::move(alloc)),
       agent_(agent),
       packages_(packages),
       requests_(agent.requests_of(alloc_)),
+      is_timed_(is_timed),
       processor_(std::move(processor)) {
   agent_.count_user(alloc_, 1);
 }
@@ -107,7 +109,7 @@ Result<Reply> ClientSession::load(const json& request) {
   config.trace = fields.flag("trace", false);
   config.check_hazards = fields.flag("check_hazards", false);
   config.traps = static_cast<std::uint8_t>(fields.integer("traps", 0, 255, 0));
-  if (fields.flag("timing_only", false)) config.values = device::Values::kNone;
+  if (fields.flag("timing_only", false) || is_timed_) config.values = device::Values::kNone;
   const auto split = core_split_from_name(fields.text("split", "auto"));
   if (!split.ok()) return split.error();
   config.split = *split;
@@ -117,6 +119,7 @@ Result<Reply> ClientSession::load(const json& request) {
   network = network::repeated(network, config.images);
   auto made = std::make_unique<Network>();
   TESSERA_TRY(made->backend, device::make_virtual_backend(config));
+  if (is_timed_) made->backend = device::make_timed_backend(std::move(made->backend));
   auto set = made->backend->load(network);
   // That it does not load is what the client wants to know, and no fault of the node.
   if (!set.ok()) return reply_of({{"failed", error_text(set.error())}});
@@ -229,7 +232,7 @@ Result<Reply> ClientSession::infer(const json& request, const Request& message) 
   TESSERA_RETURN_IF_ERROR(place_inputs(request, message.body, run));
   TESSERA_RETURN_IF_ERROR(place_outputs(request, run));
   TESSERA_RETURN_IF_ERROR(agent_.may_begin(alloc_));
-  NoTurn turn;
+  NoTurn turn(message.received);
   const device::RunOutcome outcome =
       run.network->backend->run({}, run.network->loaded(), {run.inputs, run.outputs}, turn);
   TESSERA_RETURN_IF_ERROR(agent_.may_answer(alloc_));

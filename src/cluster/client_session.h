@@ -22,7 +22,7 @@ namespace tessera::cluster {
 class ClientSession {
  public:
   ClientSession(AllocRecord alloc, std::shared_ptr<device::VirtualProcessor> processor,
-                NodeAgent& agent, PackageCache& packages);
+                NodeAgent& agent, PackageCache& packages, bool is_timed);
   ~ClientSession();
 
   const AllocRecord& alloc() const { return alloc_; }
@@ -50,7 +50,8 @@ class ClientSession {
   NodeAgent& agent_;
   PackageCache& packages_;
   const std::shared_ptr<RequestCounter> requests_;  // of the allocation; null: it was gone already
-  std::mutex mutex_;                                // of what follows
+  const bool is_timed_;
+  std::mutex mutex_;                                     // of what follows
   std::shared_ptr<device::VirtualProcessor> processor_;  // shared with the service; null: closed
   std::map<std::int64_t, std::unique_ptr<Network>> networks_;
   std::int64_t next_network_ = 1;

@@ -638,6 +638,7 @@ Result<json> Master::resize(const json& request, const Tenant& tenant) {
   AllocRecord before, after;
   AllocKey key;
   json move;
+  double store_us = 0;
   {
     const Lock lock(mutex_);
     TESSERA_RETURN_IF_ERROR(check_leading());
@@ -654,7 +655,9 @@ Result<json> Master::resize(const json& request, const Tenant& tenant) {
     PoolRecord pool = pool_of({before.node, before.card});
     set_free(pool, after.cores, false);
     ++pool.generation;
+    const auto writes = steady_clock::now();
     TESSERA_RETURN_IF_ERROR(commit({}, {pool}, std::nullopt));
+    store_us = microseconds(steady_clock::now() - writes);
     alloc.changes = true;
     move = to_node("move", after);
   }
@@ -662,10 +665,14 @@ Result<json> Master::resize(const json& request, const Tenant& tenant) {
   const auto moved = call_node(before.node, move);
   const double node_us = microseconds(steady_clock::now() - called);
   const Lock lock(mutex_);
+  const auto writes = steady_clock::now();
   TESSERA_RETURN_IF_ERROR(settle_resize(key, before, after, moved));
+  store_us += microseconds(steady_clock::now() - writes);
   json reply = alloc_json(after);
-  reply["times"] = {{"node_us", node_us},
+  reply["times"] = {{"store_us", store_us},
+                    {"node_us", node_us},
                     {"move_us", moved->value("move_us", 0.0)},
+                    {"link_us", moved->value("link_us", 0.0)},
                     {"total_us", microseconds(steady_clock::now() - begin)}};
   return reply;
 }

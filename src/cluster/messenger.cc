@@ -215,7 +215,7 @@ class ServedConnection {
     Incoming incoming = incoming_of(std::move(message));
     std::shared_ptr<void> admission = responder_.arrived(number_);
     const std::lock_guard lock(mutex_);
-    queue_.push_back({std::move(incoming), std::move(admission)});
+    queue_.push_back({std::move(incoming), std::move(admission), steady_clock::now()});
     changed_.notify_all();
   }
   void on_end() {
@@ -228,6 +228,7 @@ class ServedConnection {
   struct Queued {
     Incoming incoming;
     std::shared_ptr<void> admission;  // shared with nobody: it hides its type
+    TimePoint received;
   };
 
   std::optional<Queued> take() {
@@ -248,7 +249,7 @@ class ServedConnection {
       auto reply = guarded("answering a request", [&] {
         Message& message = queued->incoming.message;
         return responder_.handle({number_, std::move(message.text), std::move(message.body),
-                                  std::move(queued->admission)});
+                                  std::move(queued->admission), queued->received});
       });
       (void)guarded("", [&]() -> Status {
         if (!answer(id, std::move(reply))) close();

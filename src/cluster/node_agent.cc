@@ -271,6 +271,7 @@ Result<json> NodeAgent::move(const json& request, Lock& lock) {
   const auto begin = clock_();
   lock.unlock();
   const Status done = work_.move(record);
+  const auto link_time = work_.link_time(record);
   lock.lock();
   TESSERA_RETURN_IF_ERROR(done);
   if (!is_held(record)) return not_here(record.id);
@@ -279,6 +280,7 @@ Result<json> NodeAgent::move(const json& request, Lock& lock) {
   log("own", reply_of(record));
   json reply = reply_of(record);
   reply["move_us"] = lasted.count();
+  reply["link_us"] = std::chrono::duration<double, std::micro>(link_time).count();
   return reply;
 }
 

@@ -117,17 +117,23 @@ Status NodeService::grant(const AllocRecord& alloc) {
   return {};
 }
 
+std::shared_ptr<device::VirtualProcessor> NodeService::processor_of(const AllocRecord& alloc) {
+  const std::lock_guard lock(mutex_);
+  const auto found = granted_.find(key_of(alloc));
+  return found == granted_.end() ? nullptr : found->second.processor;
+}
+
 Status NodeService::move(const AllocRecord& alloc) {
-  std::shared_ptr<device::VirtualProcessor> processor;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = granted_.find(key_of(alloc));
-    if (found != granted_.end()) processor = found->second.processor;
-  }
+  const auto processor = processor_of(alloc);
   if (processor == nullptr) {
     return Error{ErrorCode::kUnavailable, fmt::format("there is no allocation '{}'", alloc.id)};
   }
   return processor->move(alloc.cores);
+}
+
+std::chrono::nanoseconds NodeService::link_time(const AllocRecord& alloc) {
+  const auto processor = processor_of(alloc);
+  return processor == nullptr ? std::chrono::nanoseconds(0) : processor->last_link_time();
 }
 
 void NodeService::revoke(const AllocRecord& alloc) {
@@ -207,7 +213,8 @@ Result<Reply> NodeService::open(const json& request, std::uint64_t connection) {
                  fmt::format("allocation '{}' cannot be opened on this connection", id)};
   }
   // Made without the lock, since it tells the agent of itself.
-  const auto session = std::make_shared<ClientSession>(record, processor, *agent_, packages_);
+  const auto session =
+      std::make_shared<ClientSession>(record, processor, *agent_, packages_, options_.is_timed);
   {
     const std::lock_guard lock(mutex_);
     sessions_[connection] = session;

@@ -29,6 +29,7 @@ class ClientSession;
 struct NodeServiceOptions {
   std::vector<ChipConfig> cards;
   std::int64_t package_bytes_max = std::int64_t{4} << 30;  // of packages that are kept
+  bool is_timed = false;  // runs take their time without values (device/timed_backend.h)
   // Each run's beginning and end, as NodeOptions::log.
   std::function<void(const nlohmann::json&)> log = {};
 };
@@ -43,6 +44,7 @@ class NodeService : public Responder, public NodeWork {
 
   Status grant(const AllocRecord& alloc) override;
   Status move(const AllocRecord& alloc) override;
+  std::chrono::nanoseconds link_time(const AllocRecord& alloc) override;
   void revoke(const AllocRecord& alloc) override;
 
   Result<Reply> handle(Request request) override;
@@ -56,6 +58,7 @@ class NodeService : public Responder, public NodeWork {
     std::shared_ptr<device::VirtualProcessor> processor;  // shared with its sessions
   };
   explicit NodeService(NodeServiceOptions options);
+  std::shared_ptr<device::VirtualProcessor> processor_of(const AllocRecord& alloc);
   Result<Reply> open(const nlohmann::json& request, std::uint64_t connection);
   std::shared_ptr<ClientSession> session_of(std::uint64_t connection);
 

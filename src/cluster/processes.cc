@@ -131,7 +131,9 @@ class MasterRuns : public RunningMaster, private Responder {
 class NodeRuns : public RunningNode, private Responder {
  public:
   Status start(store::Store& store, RunningNodeOptions options) {
-    TESSERA_TRY(service_, NodeService::create({.cards = options.cards, .log = options.node.log}));
+    TESSERA_TRY(service_, NodeService::create({.cards = options.cards,
+                                               .is_timed = options.is_timed,
+                                               .log = options.node.log}));
     TESSERA_TRY(messenger_, Messenger::create(options.messenger));
     caller_ = std::make_unique<ChannelCaller>(*messenger_);
     TESSERA_RETURN_IF_ERROR(listen(options));

@@ -45,6 +45,9 @@ struct RunningNodeOptions {
   bool ucx = false;  // clients may come by UCX, too
   std::vector<ChipConfig> cards = {};
   NodeOptions node = {};  // without its endpoints and cards
+  // For measurements: a run of a network after its first takes the time that the processor would take, and outputs
+  // have no values.
+  bool is_timed = false;
 };
 
 class RunningNode {

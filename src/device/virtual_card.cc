@@ -513,7 +513,9 @@ Status VirtualProcessor::change(const Choice& choose) {
   const std::lock_guard changing(change_mutex_);
   Move move;
   if (const Status reserved = reserve(choose, move); !reserved.ok()) return named(reserved);
+  const auto links = std::chrono::steady_clock::now();
   Status status = compile(move);
+  last_link_time_ = std::chrono::steady_clock::now() - links;
   if (status.ok()) status = change_over(move);
   const CardLock lock(*card_);
   forget(move);

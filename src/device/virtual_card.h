@@ -13,6 +13,8 @@
 // anew. A processor may be left without cores: its runs end with kUnavailable until it has some.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -111,6 +113,8 @@ class VirtualProcessor {
   // are under way end on the old ones. After an error it has what it had.
   Status resize(int cores);
   Status move(std::vector<int> cores);
+  // What making the programs for other cores took the last time.
+  std::chrono::nanoseconds last_link_time() const { return last_link_time_; }
 
   // In step, the clock stands still whenever this processor has no run: runs that follow each other leave
   // no gap, and those of several in step begin together, whatever their threads do. Whoever leaves it
@@ -164,6 +168,7 @@ class VirtualProcessor {
   bool clearing_ = false;
   bool changing_ = false, in_step_ = false;
   ProcessorStatus counters_;
+  std::atomic<std::chrono::nanoseconds> last_link_time_{};
 };
 
 }  // namespace tessera::device

@@ -115,10 +115,23 @@ Result<ExperimentResult> cores_of_cards(const ExperimentOptions& options) {
                      options.card_runner);
 }
 
-constexpr std::array<Experiment, 3> kExperiments = {{
+Result<ExperimentResult> remote_access(const ExperimentOptions& options) {
+  if (!options.remote_runner) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "remote: nothing starts a cluster and runs its cases"};
+  }
+  return remote_tables(options.networks.empty() ? remote_networks() : options.networks,
+                       options.runs, options.remote_runner);
+}
+
+constexpr std::array<Experiment, 4> kExperiments = {{
     {"card", "latency and throughput of networks on the cores of cards, beside two baselines",
      "nothing: its published figures are ratios in the text", cores_of_cards, false, true},
     {"dram", "bandwidth of a DRAM channel held against a simulator's", kDramNeeds, dram},
+    {"remote",
+     "a processor here, in a cluster, and behind a driver that is called over the network",
+     "nothing: it starts a cluster on this machine, with an etcd if there is one", remote_access,
+     false, true},
     {"timing", "cycles and times held against what others measured", kTimingNeeds, timing, true},
 }};
 

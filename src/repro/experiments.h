@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "repro/card_case.h"
 #include "repro/experiment_result.h"
+#include "repro/remote_tables.h"
 #include "repro/workload.h"
 
 namespace tessera::repro {
@@ -17,8 +18,10 @@ struct ExperimentOptions {
   std::string data;     // folder with the published figures
   std::string profile;  // experiments with rows of their own: ours for it, without published ones
   WorkloadRunner runner = {};              // without it workloads are left out, and a note says so
-  std::vector<std::string> networks = {};  // card: of the zoo; empty: the published ones
+  std::vector<std::string> networks = {};  // card, remote: of the zoo; empty: the published ones
   CardRunner card_runner = {};             // card: needed
+  RemoteRunner remote_runner = {};         // remote: needed
+  int runs = 0;                            // remote: of each way; 0: its own number
 };
 
 struct Experiment {

@@ -168,5 +168,127 @@ TEST_F(Conformance, AnswersBesideAThousandClientsThatSendHalfARequest) {
   }
 }
 
+// Every path of the protocol, with the method that it takes and the status that it answers with there.
+TEST_F(Conformance, AnswersAtEveryEndpointAndToNoOtherMethod) {
+  folder_.write("m/1/model.onnx", testing::scaled(2));
+  start();
+  const std::string infer =
+      R"({"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]})";
+  struct Endpoint {
+    const char *method, *target;
+    std::string body;
+    int status;
+  };
+  const std::vector<Endpoint> endpoints = {
+      {"GET", "/v2/health/live", "", 200},
+      {"GET", "/healthz", "", 200},
+      {"GET", "/v2/health/ready", "", 200},
+      {"GET", "/v2", "", 200},
+      {"GET", "/metrics", "", 200},
+      {"GET", "/v2/models/m", "", 200},
+      {"GET", "/v2/models/m/versions/1", "", 200},
+      {"GET", "/v2/models/m/versions/2", "", 404},
+      {"GET", "/v2/models/m/ready", "", 200},
+      {"GET", "/v2/models/m/versions/1/ready", "", 200},
+      {"GET", "/v2/models/m/versions/x/ready", "", 503},
+      {"GET", "/v2/models/m/stats", "", 200},
+      {"GET", "/v2/models/m/versions/1/stats", "", 200},
+      {"GET", "/v2/models/stats", "", 200},
+      {"POST", "/v2/models/m/infer", infer, 200},
+      {"POST", "/v2/models/m/versions/1/infer", infer, 200},
+      {"POST", "/v2/models/m/versions/2/infer", infer, 404},
+      {"POST", "/v2/models/none/infer", infer, 404},
+      {"POST", "/v2/repository/index", "", 200},
+      {"POST", "/v2/repository/models/m/load", "", 200},
+      {"POST", "/v2/repository/models/none/load", "", 400},
+      {"POST", "/v2/repository/models/none/unload", "", 404},
+      {"GET", "/v2/systemsharedmemory/status", "", 200},
+      {"GET", "/v2/systemsharedmemory/region/r/status", "", 404},
+      {"POST", "/v2/systemsharedmemory/region/r/register", "{}", 400},
+      {"POST", "/v2/systemsharedmemory/region/r/unregister", "", 400},
+      {"POST", "/v2/systemsharedmemory/unregister", "", 200},
+      {"POST", "/v2/repository/models/m/unload", "", 200},
+      {"GET", "/v2/models/m/ready", "", 503},
+      {"GET", "/v2/models", "", 404},
+      {"GET", "/v2/models/m/versions", "", 404},
+      {"GET", "/", "", 404},
+  };
+  http::Client client({.port = server_->port(), .answer_time = std::chrono::seconds(60)});
+  for (const Endpoint& each : endpoints) {
+    const auto answer =
+        client.ask({.method = each.method, .target = each.target, .body = each.body});
+    ASSERT_TRUE(answer.ok()) << each.target;
+    EXPECT_EQ(answer->status, each.status) << each.method << " " << each.target << answer->body;
+    if (each.status >= 400) {
+      EXPECT_TRUE(Json::parse(answer->body).contains("error")) << each.target;
+    }
+    if (each.status == 404) continue;
+    for (const char* const method : {"GET", "POST", "PUT", "DELETE"}) {
+      if (std::string_view(method) == each.method) continue;
+      const auto refused = client.ask({.method = method, .target = each.target, .body = ""});
+      ASSERT_TRUE(refused.ok()) << each.target;
+      EXPECT_EQ(refused->status, 405) << method << " " << each.target;
+    }
+  }
+}
+
+TEST_F(Conformance, TakesAddressesAndHeadsOfTheLimitAndRefusesLongerOnes) {
+  folder_.write("m/1/model.onnx", testing::scaled(2));
+  http::Limits limits;
+  limits.target_bytes = 200;
+  limits.header_bytes = 1000;
+  start(limits);
+  const auto get = [&](const std::string& target, std::size_t head_bytes) {
+    std::string text = "GET " + target + " HTTP/1.1\r\nHost: a\r\n";
+    if (head_bytes > 0) text += "A: " + std::string(head_bytes - text.size() - 7, 'a') + "\r\n";
+    return raw(text + "\r\n");
+  };
+  const std::string path = "/v2/models/m";
+  EXPECT_THAT(get(path + "?" + std::string(limits.target_bytes - path.size() - 1, 'q'), 0),
+              HasSubstr("200"));
+  EXPECT_THAT(get(path + "?" + std::string(limits.target_bytes - path.size(), 'q'), 0),
+              HasSubstr("414"));
+  EXPECT_THAT(get(path, limits.header_bytes), HasSubstr("200"));
+  // The empty line at its end may count or not.
+  EXPECT_THAT(get(path, limits.header_bytes + 5), HasSubstr("431"));
+}
+
+TEST_F(Conformance, TakesBinaryDataOfTheStatedLengthAlone) {
+  folder_.write("m/1/model.onnx", testing::scaled(2));
+  start();
+  const auto status = [&](std::size_t header_bytes, int stated, std::size_t sent) {
+    const Json input = {{"name", "x"},
+                        {"shape", {1, 4}},
+                        {"datatype", "FP32"},
+                        {"parameters", {{"binary_data_size", stated}}}};
+    const std::string text = Json({{"inputs", {input}}}).dump();
+    const std::string body = text + std::string(sent, '\0');
+    return raw("POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nInference-Header-Content-Length: " +
+               std::to_string(header_bytes == 0 ? text.size() : header_bytes) +
+               "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+  };
+  EXPECT_THAT(status(0, 16, 16), HasSubstr("200"));
+  EXPECT_THAT(status(0, 16, 15), HasSubstr("400"));
+  EXPECT_THAT(status(0, 16, 17), HasSubstr("400"));
+  EXPECT_THAT(status(0, 12, 12), HasSubstr("400"));
+  EXPECT_THAT(status(0, 20, 20), HasSubstr("400"));
+  EXPECT_THAT(status(5, 16, 16), HasSubstr("400"));
+  EXPECT_THAT(status(100'000, 16, 16), HasSubstr("400"));
+}
+
+// A request whose second half never comes, after the connection's first one was answered.
+TEST_F(Conformance, EndsAConnectionWhoseRequestIsNotFinishedInTime) {
+  folder_.write("m/1/model.onnx", testing::scaled(2));
+  http::Limits limits;
+  limits.request_time = std::chrono::milliseconds(200);
+  start(limits);
+  const http::RawSocket socket(server_->port());
+  ASSERT_TRUE(socket.send("GET /v2 HTTP/1.1\r\nHost: a\r\n\r\n"));
+  EXPECT_THAT(socket.read_until("}"), HasSubstr("200 OK"));
+  ASSERT_TRUE(
+      socket.send("POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{"));
+  EXPECT_THAT(socket.read_all(), HasSubstr("408"));
+}
+
 }  // namespace
 }  // namespace tessera::serve

@@ -1,6 +1,7 @@
 #include "serve/infer_message.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -71,12 +72,13 @@ Result<std::uint64_t> count_of(const Json& value, const std::string& what) {
   return value.get<std::uint64_t>();
 }
 
-// Parameters of an object; {} where there are none.
-Result<Json> parameters_of(const Json& object, const std::string& what) {
+// Parameters of an object, which outlives them; {} where there are none.
+Result<const Json*> parameters_of(const Json& object, const std::string& what) {
+  static const Json kNone = Json::object();
   const Json* const found = member(object, "parameters");
-  if (found == nullptr) return Json::object();
+  if (found == nullptr) return &kNone;
   if (!found->is_object()) return invalid(fmt::format("{}: 'parameters' is no object", what));
-  return *found;
+  return found;
 }
 
 Result<bool> flag_of(const Json& parameters, const char* name, bool otherwise,
@@ -225,7 +227,8 @@ class InferReader {
   };
 
   Status read_parameters(const Json& document) {
-    TESSERA_TRY(const Json parameters, parameters_of(document, "the request"));
+    TESSERA_TRY(const Json* const all, parameters_of(document, "the request"));
+    const Json& parameters = *all;
     TESSERA_TRY(binary_outputs_, flag_of(parameters, "binary_data_output", false, "the request"));
     if (const Json* const priority = member(parameters, "priority")) {
       TESSERA_TRY(const std::uint64_t given, count_of(*priority, "'priority'"));
@@ -257,7 +260,8 @@ class InferReader {
     TESSERA_TRY(const std::string datatype, text_of(entry, "datatype", what));
     TESSERA_TRY(Shape shape, shape_of(entry, what));
     TESSERA_TRY(const std::size_t input, builder_.begin_input(name, datatype, std::move(shape)));
-    TESSERA_TRY(const Json parameters, parameters_of(entry, what));
+    TESSERA_TRY(const Json* const all, parameters_of(entry, what));
+    const Json& parameters = *all;
     const Json* const data = member(entry, "data");
     TESSERA_TRY(const std::optional<Region> region, region_of(parameters, what));
     if (region) {
@@ -327,7 +331,8 @@ class InferReader {
       if (!entry.is_object()) return invalid("an entry of 'outputs' is no object");
       TESSERA_TRY(const std::string name, text_of(entry, "name", "an output"));
       const std::string what = fmt::format("output '{}'", name);
-      TESSERA_TRY(const Json parameters, parameters_of(entry, what));
+      TESSERA_TRY(const Json* const all, parameters_of(entry, what));
+      const Json& parameters = *all;
       if (parameters.contains("classification")) {
         return invalid(what + ": classification is not supported");
       }
@@ -350,6 +355,47 @@ class InferReader {
   bool binary_outputs_ = false;
 };
 
+// ---- an answer: members in the order of their names
+
+void append_member(std::string& text, std::string_view name, const std::string& value) {
+  text += '"';
+  text += name;
+  text += "\":";
+  text += Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void append_data(std::string& text, const Tensor& tensor) {
+  const auto elements = static_cast<std::size_t>(element_count(tensor.dims));
+  Json::array_t data;
+  data.reserve(elements);
+  for (std::size_t i = 0; i < elements; ++i) data.push_back(element_json(tensor, i));
+  text += Json(std::move(data)).dump();
+}
+
+void append_output(std::string& text, const WantedOutput& wanted, const std::string& name,
+                   const Tensor& tensor) {
+  text += '{';
+  if (!wanted.region && !wanted.binary) {
+    text += "\"data\":";
+    append_data(text, tensor);
+    text += ',';
+  }
+  text += "\"datatype\":\"";
+  text += datatype_of(tensor.format);
+  text += "\",";
+  append_member(text, "name", name);
+  if (wanted.region) {
+    text +=
+        fmt::format(",\"parameters\":{{\"shared_memory_byte_size\":{},\"shared_memory_offset\":{},",
+                    tensor.bytes.size(), wanted.region->offset);
+    append_member(text, "shared_memory_region", wanted.region->name);
+    text += '}';
+  } else if (wanted.binary) {
+    text += fmt::format(",\"parameters\":{{\"binary_data_size\":{}}}", tensor.bytes.size());
+  }
+  text += fmt::format(",\"shape\":[{}]}}", fmt::join(tensor.dims, ","));
+}
+
 }  // namespace
 
 Result<InferRequest> parse_infer(std::string_view body, std::optional<std::size_t> header_bytes,
@@ -367,38 +413,30 @@ InferAnswer write_infer(const std::string& model, const std::string& version,
                         const InferRequest& request,
                         const std::vector<TensorDescription>& descriptions,
                         const std::vector<Tensor>& tensors) {
-  Json document = {{"model_name", model}, {"model_version", version}};
-  if (!request.id.empty()) document["id"] = request.id;
-  Json outputs = Json::array();
+  InferAnswer answer;
   std::string binary;
   bool is_binary = false;
+  std::string& text = answer.body;
+  text += '{';
+  if (!request.id.empty()) {
+    append_member(text, "id", request.id);
+    text += ',';
+  }
+  append_member(text, "model_name", model);
+  text += ',';
+  append_member(text, "model_version", version);
+  text += ",\"outputs\":[";
   for (const WantedOutput& wanted : request.outputs) {
     const Tensor& tensor = tensors[wanted.index];
-    const TensorDescription& description = descriptions[wanted.index];
-    Json output = {{"name", description.name},
-                   {"datatype", datatype_of(tensor.format)},
-                   {"shape", tensor.dims}};
-    if (wanted.region) {
-      output["parameters"] = {{"shared_memory_region", wanted.region->name},
-                              {"shared_memory_offset", wanted.region->offset},
-                              {"shared_memory_byte_size", tensor.bytes.size()}};
-    } else if (wanted.binary) {
-      output["parameters"] = {{"binary_data_size", tensor.bytes.size()}};
-      binary.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
-      is_binary = true;
-    } else {
-      Json data = Json::array();
-      const auto elements = static_cast<std::size_t>(element_count(tensor.dims));
-      for (std::size_t i = 0; i < elements; ++i) data.push_back(element_json(tensor, i));
-      output["data"] = std::move(data);
-    }
-    outputs.push_back(std::move(output));
+    if (text.back() != '[') text += ',';
+    append_output(text, wanted, descriptions[wanted.index].name, tensor);
+    if (wanted.region || !wanted.binary) continue;
+    binary.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+    is_binary = true;
   }
-  document["outputs"] = std::move(outputs);
-  InferAnswer answer;
-  answer.body = document.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (is_binary) answer.header_bytes = answer.body.size();
-  answer.body += binary;
+  text += "]}";
+  if (is_binary) answer.header_bytes = text.size();
+  text += binary;
   return answer;
 }
 

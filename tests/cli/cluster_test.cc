@@ -76,6 +76,25 @@ TEST(ClusterCommand, TriesAClusterAndShowsWhatIsInIt) {
   EXPECT_EQ(cluster.end(), 0);
 }
 
+// The suite of the figures with a small cluster in simulation; the running one is of processes in any case.
+TEST(ClusterCommand, MeasuresAllocationsAndTheSchedulerOfALargeCluster) {
+  const CommandResult result =
+      tessera({"bench", "--suite", "cluster", "--nodes", "20", "--repeat", "1", "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const json report = result.json();
+  std::size_t goals = 0;
+  for (const json& figure : report.at("figures")) {
+    EXPECT_GE(figure.at("value"), 0.0) << figure;
+    goals += figure.at("goal").is_null() ? 0 : 1;
+  }
+  EXPECT_EQ(goals, 4u);  // acquire, resize, link, a decision
+  ASSERT_EQ(report.at("fragmentation").size(), 5u);
+  EXPECT_EQ(report.at("fragmentation")[0].at("fragmentation"), 0.0);  // single cores fit anywhere
+  for (const json& size : report.at("fragmentation")) {
+    EXPECT_LE(size.at("fragmentation"), 1.0) << size;
+  }
+}
+
 TEST(ClusterCommand, SaysWhatIsWrong) {
   Tried cluster("--nodes 1");
   const auto error = [&](const std::vector<std::string>& arguments) {

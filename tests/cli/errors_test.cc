@@ -420,7 +420,7 @@ TEST(BenchErrors, AModelOrASuite) {
       unknown.err,
       StartsWith("--suite: other not in "
                  "{devices,pipeline,tuning,unequal,outcomes,host-vs-ort,roofline,sensitivity,"
-                 "transposition,card-model}\n"));
+                 "transposition,card-model,serve,cluster}\n"));
 }
 
 TEST(BenchErrors, TheSuiteNeedsItsProgramBesideTheCommand) {
@@ -465,6 +465,15 @@ TEST(ServiceErrors, TheCommandDoesNotLoadGrpc) {
   const CommandResult loaded = shell("ldd \"$TESSERA\"");
   EXPECT_THAT(loaded.out, HasSubstr("libstdc++"));
   EXPECT_THAT(loaded.out, Not(HasSubstr("grpc")));
+}
+
+TEST(BenchErrors, TheServiceIsLoadedByAProgramOfTheSourceTree) {
+  const CommandResult result = tessera_alone({"bench", "--suite", "serve"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.err, "tessera bench: --suite serve: there is no program 'serve_bench' beside '" +
+                            work_folder() +
+                            "/alone'; build the source tree and run its tessera, or "
+                            "scripts/bench.sh   [unavailable]\n");
 }
 
 TEST(BenchErrors, OnnxRuntimeIsAbsent) {

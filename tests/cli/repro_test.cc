@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 
 #include "command.h"
 
@@ -197,6 +198,40 @@ TEST(Repro, CardSaysWhatItTakes) {
   const CommandResult dram = tessera({"repro", "dram", "--output", "x"});
   EXPECT_EQ(dram.status, 1);
   EXPECT_THAT(dram.err, HasSubstr("dram takes no --output, which goes with card"));
+}
+
+// The whole one takes minutes; this is its form with one network and few runs, between the same processes.
+TEST(Repro, RemoteComparesThreeWaysToAProcessorWithTheLocalOne) {
+  const std::string folder = work_folder() + "/remote";
+  const CommandResult result = tessera({"repro", "remote", "--networks", "mobilenet_v1", "--runs",
+                                        "5", "--json", "--output", folder});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json json = result.json();
+  ASSERT_EQ(json.at("remote").size(), 4u);
+  std::map<std::string, nlohmann::json> ways;
+  for (const nlohmann::json& row : json.at("remote")) {
+    EXPECT_EQ(row.at("network"), "mobilenet_v1");
+    EXPECT_GE(row.at("latency_us"), row.at("modelled_us"));
+    EXPECT_GT(row.at("per_second"), 0.0);
+    ways[row.at("way")] = row;
+  }
+  EXPECT_EQ(ways.at("local").at("round_trips"), 0);
+  EXPECT_EQ(ways.at("ours").at("round_trips"), 1);
+  // Two blocks: allocated, released; one written, one read; arguments, launch, wait.
+  EXPECT_EQ(ways.at("forwarded").at("round_trips"), 9);
+  // MobileNetV1 has 28 layers with weights.
+  EXPECT_GT(ways.at("forwarded_layers").at("round_trips"), 9 + 2 * 26);
+  const nlohmann::json& parts = json.at("parts")[0];
+  EXPECT_GT(parts.at("bytes_there"), 3 * 224 * 224);
+  EXPECT_GT(parts.at("serialise_us"), 0.0);
+  EXPECT_GT(parts.at("wire_us"), 0.0);
+  EXPECT_TRUE(json.contains("ours_of_local_throughput_least"));
+  for (const char* const file : {"remote.csv", "parts.csv", "tables.md", "remote.html"}) {
+    EXPECT_TRUE(std::filesystem::exists(folder + "/" + file)) << file;
+  }
+  const CommandResult card = tessera({"repro", "card", "--runs", "5"});
+  EXPECT_EQ(card.status, 1);
+  EXPECT_THAT(card.err, HasSubstr("card takes no --runs, which goes with remote"));
 }
 
 TEST(Repro, AnOutputThatIsNoFolderIsSaidBeforeAnythingRuns) {

@@ -174,6 +174,20 @@ TEST(ServeCommand, SpeaksTlsAndAsksForTokens) {
   EXPECT_EQ(json::parse(line).at("refused"), "/v2/models/relu");
 }
 
+// What loads it is of others: what is not there is named.
+TEST(ServeCommand, BenchNamesTheProgramsThatAreNotThere) {
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", "/nowhere", 1);
+  const CommandResult result = tessera({"bench", "--suite", "serve", "--json"});
+  setenv("PATH", path.c_str(), 1);
+  if (result.err.find("no program 'serve_bench'") != std::string::npos) {
+    GTEST_SKIP() << "bench/ is not built";
+  }
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.json().at("left_out"), (json{"wrk", "hey", "h2load", "node, npm"}));
+  EXPECT_TRUE(result.json().at("figures").empty());
+}
+
 TEST(ServeCommand, SaysWhatIsWrong) {
   prepare();
   const CommandResult nowhere = tessera({"serve", "--model-repository", "nowhere"});

@@ -105,7 +105,10 @@ BLOCKS = {
                        "$tessera bench --suite roofline": "docs/performance.md runs it",
                        "$tessera repro timing": "the published figures are not in this repository",
                        "$tessera repro dram": "the published figures are not in this repository",
-                       "$tessera repro card": "takes minutes; card_cases_test runs parts of it"}),
+                       "$tessera repro card": "takes minutes; card_cases_test runs parts of it",
+                       "$tessera repro remote": "takes minutes; cli_test runs a small form",
+                       "$tessera bench --suite cluster": "cluster_command_test runs a small form",
+                       "$tessera bench --suite serve": "needs programs that load it"}),
         'chain "hidden"': Excerpt("examples/firmware/perceptron.tasm", ignoring=";.*"),
         "$ tessera derive ch_PP-OCRv4_rec_infer.onnx --shape x=1x3x48x320 --to onnx -o rec.onnx --verify 2":
             Shell(needs=("ocr_models",), long="a minute",

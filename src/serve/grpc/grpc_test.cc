@@ -9,6 +9,7 @@
 #include <cstring>
 #include <thread>
 
+#include "http/testing/raw_socket.h"
 #include "inference_service.grpc.pb.h"
 #include "serve/datatype.h"
 #include "serve/grpc/grpc_server.h"
@@ -185,6 +186,85 @@ TEST_F(GrpcTest, RefusesAMessageThatIsTooLong) {
   api::ModelInferRequest short_one = request("scale");
   short_one.add_raw_input_contents(raw({1, 2, 3, 4}));
   EXPECT_TRUE(infer(short_one, response).ok());
+}
+
+TEST_F(GrpcTest, TakesAMessageOfTheLimit) {
+  api::ModelInferRequest message = request("scale");
+  message.add_raw_input_contents(raw({1, 2, 3, 4}));
+  const std::size_t bytes = message.ByteSizeLong();
+  start({}, {.request_bytes = bytes});
+  api::ModelInferResponse response;
+  EXPECT_TRUE(infer(message, response).ok());
+  message.set_id(message.id() + "1");
+  ASSERT_EQ(message.ByteSizeLong(), bytes + 1);
+  EXPECT_EQ(infer(message, response).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST_F(GrpcTest, TakesAndGivesEveryDatatype) {
+  for (int i = 0; i < kFormatCount; ++i) {
+    const auto format = static_cast<Format>(i);
+    folder_.write(std::string(datatype_of(format)) + "/1/model.onnx",
+                  model::testing::ModelBuilder(13)
+                      .input("x", format, {2})
+                      .node("Identity", {"x"}, {"y"})
+                      .output("y")
+                      .proto()
+                      .SerializeAsString());
+  }
+  start();
+  for (int i = 0; i < kFormatCount; ++i) {
+    const auto format = static_cast<Format>(i);
+    const std::string datatype(datatype_of(format));
+    std::string data(2 * static_cast<std::size_t>(format_bytes(format)), '\0');
+    if (format == Format::kF32 || format == Format::kF64) {
+      const bool is_wide = format == Format::kF64;
+      data[is_wide ? 7 : 3] = 0x3f;  // not below what the host flushes to zero
+      data[is_wide ? 6 : 2] = '\x80';
+    } else if (format == Format::kF16 || format == Format::kBf16) {
+      data[1] = 0x3c;
+    } else {
+      data[0] = 1;
+    }
+    api::ModelInferRequest message;
+    message.set_model_name(datatype);
+    auto& input = *message.add_inputs();
+    input.set_name("x");
+    input.set_datatype(datatype);
+    input.add_shape(2);
+    message.add_raw_input_contents(data);
+    api::ModelInferResponse response;
+    ASSERT_TRUE(infer(message, response).ok()) << datatype;
+    EXPECT_EQ(response.outputs(0).datatype(), datatype);
+    EXPECT_EQ(response.raw_output_contents(0), data) << datatype;
+  }
+}
+
+// The beginning of a connection and of a call, up to each of its bytes: none is answered, and none is in the way.
+TEST_F(GrpcTest, AnswersBesideClientsThatSendHalfARequest) {
+  start();
+  using namespace std::string_literals;
+  const std::string begun =
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+      "\0\0\0\x04\0\0\0\0\0"                  // SETTINGS
+      "\0\0\x10\x01\x04\0\0\0\x01\x83\x86"s;  // HEADERS of 16 bytes, of which 2 come
+  std::vector<http::RawSocket> slow;
+  for (std::size_t i = 0; i < 200; ++i) {
+    slow.emplace_back(server_->port());
+    ASSERT_TRUE(slow.back().send(std::string_view(begun).substr(0, i % (begun.size() + 1))));
+  }
+  // And those that speak something else.
+  for (const std::string& other : {"GET / HTTP/1.1\r\n\r\n"s, std::string(100, '\xff')}) {
+    slow.emplace_back(server_->port());
+    EXPECT_TRUE(slow.back().send(other));
+  }
+  api::ModelInferRequest message = request("scale");
+  message.add_raw_input_contents(raw({1, 2, 3, 4}));
+  for (int i = 0; i < 5; ++i) {
+    api::ModelInferResponse response;
+    EXPECT_TRUE(infer(message, response).ok());
+  }
+  (void)slow.back().read_all();  // what the protocol says before it closes
+  EXPECT_TRUE(slow.back().is_closed());
 }
 
 TEST_F(GrpcTest, LoadsUnloadsListsAndCounts) {

@@ -124,6 +124,9 @@ void NodeArguments::add_to(CLI::App& app) {
                  "memory; auto: XDG_RUNTIME_DIR or that of temporary files; none: by TCP alone")
       ->capture_default_str();
   app.add_flag("--ucx", ucx, "clients may come by UCX (RDMA), too; it has no TLS");
+  app.add_flag("--timed", is_timed,
+               "for measurements: each run of a network but its first takes the time that the "
+               "processor would take, and gives no values");
   app.add_option(
       "--audit-file", audit_file,
       "a line is added for each request that is refused, since its tenant sends too many");
@@ -166,6 +169,7 @@ void ClusterArguments::add_to(CLI::App& app) {
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   app.add_flag("--etcd", etcd, "try: keep the records in an etcd that is started for it");
+  app.add_flag("--timed", is_timed, "try: as `tessera node --timed`");
   app.add_option("--seconds", seconds, "try: end after so long; 0: with a signal")
       ->check(CLI::Range(0.0, 1e9));
   app.add_flag("--json", json, "print JSON");

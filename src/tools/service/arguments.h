@@ -65,7 +65,7 @@ struct NodeArguments {
   std::string id, arch = "cloud16", on_control_loss = "fence", owner_log, audit_file,
                   shared_memory = "auto";
   int cards = 1, idle_ms = 5000;
-  bool ucx = false;
+  bool ucx = false, is_timed = false;
 
   void add_to(CLI::App& app);
 };
@@ -76,7 +76,7 @@ struct ClusterArguments {
   std::string arch, node, tenant, token_file;
   int cores = 0, nodes = 4, cards = 1, port = 7400;
   std::int64_t memory_bytes = 0, weight = 1, after = 0;
-  bool undo = false, etcd = false, json = false;
+  bool undo = false, etcd = false, is_timed = false, json = false;
   double seconds = 0, patience = 10;
   TlsArguments tls;
 

@@ -34,6 +34,7 @@ Status run_node(const NodeArguments& arguments) {
     options.shared_memory_folder = is_named ? arguments.shared_memory : shared_memory_folder();
   }
   options.ucx = arguments.ucx;
+  options.is_timed = arguments.is_timed;
   options.cards.assign(static_cast<std::size_t>(arguments.cards), chip);
   options.node = std::move(node);
   end_on_signals();

@@ -97,6 +97,7 @@ Status try_cluster(const ClusterArguments& arguments) {
     options.shared_memory_folder = shared_memory_folder();
     options.cards.assign(static_cast<std::size_t>(arguments.cards), chip);
     options.node.id = fmt::format("n{}", i);
+    options.is_timed = arguments.is_timed;
     TESSERA_TRY(nodes.emplace_back(), cluster::RunningNode::start(*store.store, options));
   }
   TESSERA_RETURN_IF_ERROR(wait_for_cards(master->endpoint(), arguments.nodes * arguments.cards));

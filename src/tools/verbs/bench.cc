@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tools/bench/card_model.h"
+#include "tools/bench/cluster_suite.h"
 #include "tools/bench/devices.h"
 #include "tools/bench/load.h"
 #include "tools/bench/pipeline.h"
@@ -26,6 +27,7 @@ struct BenchArguments {
   std::vector<std::string> all;  // host-vs-ort: folders
   std::string instructions;      // host-vs-ort
   int repeat = 0;                // 0: the suite's own number
+  int nodes = 0;                 // cluster: of the one in simulation
   int random = 0;                // card-model: choices of splits
   int threads = 0;
   bool arch_given = false;
@@ -37,17 +39,23 @@ struct BenchArguments {
   std::string handover = "free-flow", hint = "throughput", tune = "off";
 };
 
-// Starts the program `host_vs_ort`, which takes this process's place. It belongs to the source
-// tree: it runs ONNX Runtime under Node.js, which an installation does not need.
-Status host_vs_ort(const BenchArguments& arguments) {
-  const std::string program = find_program({"host_vs_ort", "../../bench/host_vs_ort"});
+// A program of the source tree's bench/, which an installation does not have, takes this process's place.
+Status become_benchmark(const std::string& suite, const std::string& name,
+                        std::vector<std::string> words) {
+  const std::string program = find_program({name, "../../bench/" + name});
   if (program.empty()) {
     return Error{ErrorCode::kUnavailable,
-                 fmt::format("--suite host-vs-ort: there is no program 'host_vs_ort' beside '{}'; "
+                 fmt::format("--suite {}: there is no program '{}' beside '{}'; "
                              "build the source tree and run its tessera, or scripts/bench.sh",
-                             program_folder())};
+                             suite, name, program_folder())};
   }
-  std::vector<std::string> words = {program};
+  words.insert(words.begin(), program);
+  return become(std::move(words));
+}
+
+// It runs ONNX Runtime under Node.js.
+Status host_vs_ort(const BenchArguments& arguments) {
+  std::vector<std::string> words;
   const auto add = [&words](const char* option, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
@@ -59,7 +67,17 @@ Status host_vs_ort(const BenchArguments& arguments) {
   if (arguments.repeat > 0) add("--repeat", std::to_string(arguments.repeat));
   if (arguments.threads > 0) add("--threads", std::to_string(arguments.threads));
   if (arguments.model.json) words.emplace_back("--json");
-  return become(std::move(words));
+  return become_benchmark("host-vs-ort", "host_vs_ort", std::move(words));
+}
+
+// It loads `tessera serve` with programs of others.
+Status serve_suite(const BenchArguments& arguments) {
+  std::vector<std::string> words = {program_folder() + "/tessera"};
+  if (arguments.repeat > 0) {
+    words.insert(words.end(), {"--seconds", std::to_string(arguments.repeat)});
+  }
+  if (arguments.model.json) words.emplace_back("--json");
+  return become_benchmark("serve", "serve_bench", std::move(words));
 }
 
 Status bench_load(const BenchArguments& arguments) {
@@ -156,6 +174,12 @@ Status bench(const BenchArguments& arguments) {
   if (arguments.suite == "unequal") return run_unequal_suite({.json = arguments.model.json});
   if (arguments.suite == "outcomes") return run_outcome_suite({.json = arguments.model.json});
   if (arguments.suite == "tuning") return run_tuning_suite({.json = arguments.model.json});
+  if (arguments.suite == "serve") return serve_suite(arguments);
+  if (arguments.suite == "cluster") {
+    return run_cluster_suite({.repeat = arguments.repeat,
+                              .nodes = arguments.nodes > 0 ? arguments.nodes : 1000,
+                              .json = arguments.model.json});
+  }
   if (!arguments.suite.empty()) return host_vs_ort(arguments);
   return bench_load(arguments);
 }
@@ -222,9 +246,12 @@ Action bench_verb(CLI::App& app) {
          "the zoo's networks against what their work and traffic take at least; sensitivity: "
          "what changes of the processor bring, and why; "
          "transposition: matrices turned by the array, the planar engine and DMA; card-model: the "
-         "model that splits are chosen by against the virtual card")
+         "model that splits are chosen by against the virtual card; serve: tessera serve under "
+         "load by "
+         "programs of others; cluster: what allocations cost, and the scheduler of a large cluster")
       ->check(CLI::IsMember({"devices", "pipeline", "tuning", "unequal", "outcomes", "host-vs-ort",
-                             "roofline", "sensitivity", "transposition", "card-model"}));
+                             "roofline", "sensitivity", "transposition", "card-model", "serve",
+                             "cluster"}));
   arguments->cores.add_to(app);
   const std::vector<CLI::Option*> others = app.get_options();
   add_load_options(app, *arguments);
@@ -242,6 +269,10 @@ Action bench_verb(CLI::App& app) {
   app.add_option("--random", arguments->random,
                  "card-model: so many choices of splits at random to compare the choice with")
       ->check(CLI::Range(0, 1'000'000));
+  app.add_option(
+         "--nodes", arguments->nodes,
+         "cluster: of the one in simulation (default 1000), with 16 cores and 10 tenants each")
+      ->check(CLI::Range(1, 100'000));
   app.add_option("--all", arguments->all,
                  "host-vs-ort: measure every model of this folder, a line each with --json; may be "
                  "given several times");
@@ -250,7 +281,8 @@ Action bench_verb(CLI::App& app) {
                  "either), avx2");
   app.add_option("--onnxruntime", arguments->packages,
                  "suite: the folder with node_modules (default: fetched)");
-  app.add_option("--repeat", arguments->repeat, "measured rounds (default 5, suite 15)")
+  app.add_option("--repeat", arguments->repeat,
+                 "measured rounds (default 5, suite 15; serve: seconds of each measurement)")
       ->check(CLI::Range(1, 1000));
   app.add_option("--threads", arguments->threads, "threads of the host device (0: all)")
       ->check(CLI::Range(0, 1024));

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "repro/experiments.h"
+#include "tools/remote/remote_cases.h"
 #include "tools/report/figures.h"
 #include "tools/terminal/console.h"
 #include "tools/verb.h"
@@ -19,6 +20,7 @@ namespace {
 struct ReproArguments {
   std::string name, data, rows, output;
   std::vector<std::string> networks;
+  int runs = 0;
   bool json = false;
 };
 
@@ -136,11 +138,17 @@ Status check_networks(const ReproArguments& arguments, const repro::Experiment& 
 }
 
 Status check(const ReproArguments& arguments, const repro::Experiment& experiment) {
+  if (arguments.runs > 0 && std::string_view(experiment.name) != "remote") {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} takes no --runs, which goes with remote; leave it out", experiment.name)};
+  }
   if (experiment.has_networks) return check_networks(arguments, experiment);
   if (!arguments.networks.empty() || !arguments.output.empty()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} takes no {}, which goes with card; leave it out", experiment.name,
-                             arguments.networks.empty() ? "--output" : "--networks")};
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} takes no {}, which goes with card and remote; leave it out",
+                    experiment.name, arguments.networks.empty() ? "--output" : "--networks")};
   }
   if (!arguments.rows.empty() && !experiment.has_rows) {
     return Error{ErrorCode::kInvalidArgument,
@@ -164,9 +172,15 @@ Status reproduce(const ReproArguments& arguments) {
                                .profile = arguments.rows,
                                .runner = run_workload,
                                .networks = arguments.networks,
-                               .card_runner = [](std::span<const repro::CardCase> cases) {
-                                 return run_card_cases(cases, progress_bar());
-                               }}));
+                               .card_runner =
+                                   [](std::span<const repro::CardCase> cases) {
+                                     return run_card_cases(cases, progress_bar());
+                                   },
+                               .remote_runner =
+                                   [](std::span<const repro::RemoteCase> cases) {
+                                     return run_remote_cases(cases, progress_bar());
+                                   },
+                               .runs = arguments.runs}));
   if (!arguments.output.empty()) {
     TESSERA_RETURN_IF_ERROR(write_figures(
         arguments.output, experiment->name,
@@ -209,12 +223,14 @@ Action repro_verb(CLI::App& app) {
       "tpuv3, or a file), without published figures");
   app.add_option(
          "--networks", arguments->networks,
-         "card: names of the zoo, with commas between; without it the eight that are published")
+         "card, remote: names of the zoo, with commas between; without it those that are published")
       ->delimiter(',');
   app.add_option(
       "--output", arguments->output,
-      "card: folder for its tables as .csv, those of its manual as tables.md, and card.html with "
-      "plots");
+      "card, remote: folder for the tables as .csv, those of the manual as tables.md, and "
+      "card.html or remote.html with plots");
+  app.add_option("--runs", arguments->runs, "remote: of each way to a processor (default 60)")
+      ->check(CLI::Range(5, 1'000'000));
   app.add_flag("--json", arguments->json, "print one JSON object");
   app.footer(fmt::format("{}\n{}", app.get_footer(), needs));
   return [arguments] { return reproduce(*arguments); };

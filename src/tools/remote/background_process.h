@@ -1,0 +1,44 @@
+// Processes beside this one, for measurements between processes: this program with other arguments, or a function in a
+// process of its own. They end with the object, and with this process.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tessera::tools {
+
+class BackgroundProcess {
+ public:
+  // `tessera WORDS... --json`. The error says what it printed instead of its event `start`.
+  static Result<std::unique_ptr<BackgroundProcess>> start_tessera(std::vector<std::string> words);
+  // Calls `work` in a child, which writes its event as one line of JSON to the file that it is given and ends with the
+  // call. Only while this process has no other threads.
+  static Result<std::unique_ptr<BackgroundProcess>> start_function(
+      const std::function<void(std::FILE* events)>& work);
+  ~BackgroundProcess();  // a signal to end, and waits
+  BackgroundProcess(const BackgroundProcess&) = delete;
+  BackgroundProcess& operator=(const BackgroundProcess&) = delete;
+
+  const nlohmann::json& start_event() const { return start_; }
+  // Of all its threads so far, in seconds.
+  double processor_seconds() const;
+
+ private:
+  BackgroundProcess(pid_t process, std::FILE* output) : process_(process), output_(output) {}
+  static Result<std::unique_ptr<BackgroundProcess>> start(
+      const std::function<void(int output)>& in_child, const std::string& what);
+
+  const pid_t process_;
+  std::FILE* const output_;
+  nlohmann::json start_;
+};
+
+}  // namespace tessera::tools
