@@ -138,8 +138,7 @@ class Finder {
 
   // Of each core what the reader takes, if most of that is what the core wrote itself.
   std::optional<Regions> find_taken(const ChannelPlane& plane, const Regions& written,
-                                    LayerIndex reader, std::size_t input,
-                                    HandOver& why) const {
+                                    LayerIndex reader, std::size_t input, HandOver& why) const {
     if (!reads_buffer(inputs_.layers[reader])) return std::nullopt;
     Regions taken;
     std::int64_t needed = 0, own = 0;
