@@ -112,10 +112,10 @@ TEST_F(CardProgram, LinkSaysWhatItWrote) {
   EXPECT_EQ(said.at("prepared_cores"), nlohmann::json::array());
   EXPECT_GT(said.at("compile_seconds").get<double>(), 0);
   // Of one card the package has some.
-  const nlohmann::json seven = json_of({"link", "small.tpkg", "--cores", "7", "-o", "said.tprog"});
+  const nlohmann::json seven = json_of({"link", "small.tpkg", "--cores", "7", "-o", "seven.tprog"});
   EXPECT_EQ(seven.at("compiled"), true);
   EXPECT_EQ(seven.at("prepared_cores"), nlohmann::json({2, 4, 8, 16}));
-  EXPECT_THAT(tessera({"link", "small.tpkg", "--cores", "7", "-o", "said.tprog"}).out,
+  EXPECT_THAT(tessera({"link", "small.tpkg", "--cores", "7", "-o", "seven.tprog"}).out,
               HasSubstr("no templates for these cores and options, but for 2, 4, 8, 16 cores; "
                         "'tessera compile --cores' makes others\n"));
   EXPECT_THAT(

@@ -146,7 +146,7 @@ TEST(Repro, SaysWhatItNeeds) {
   EXPECT_THAT(empty.err, HasSubstr("nothing to compare with in 'nowhere'"));
   const CommandResult unknown = tessera({"repro", "timin", "--data", "."});
   EXPECT_EQ(unknown.status, 1);
-  EXPECT_THAT(unknown.err, HasSubstr("did you mean 'timing'? allowed card, dram, timing"));
+  EXPECT_THAT(unknown.err, HasSubstr("did you mean 'timing'? allowed card, dram, remote, timing"));
 }
 
 // A network that is none of the published ones has latency and changes alone.
