@@ -3,6 +3,9 @@
 file(READ ${FOLDER}/index.html html)
 file(READ ${FOLDER}/page.js script)
 file(READ ${FOLDER}/page.css style)
+file(READ ${FOLDER}/pool.html pool_html)
+file(READ ${FOLDER}/pool.js pool_script)
+file(READ ${FOLDER}/pool.css pool_style)
 file(WRITE ${OUTPUT} "// Written by cmake/embed_page.cmake from web/.
 #include \"dashboard/page.h\"
 
@@ -20,6 +23,15 @@ file(APPEND ${OUTPUT} "${script}")
 file(APPEND ${OUTPUT} ")PAGE\"},
     PageFile{\"/page.css\", \"text/css; charset=utf-8\", R\"PAGE(")
 file(APPEND ${OUTPUT} "${style}")
+file(APPEND ${OUTPUT} ")PAGE\"},
+    PageFile{\"/pool\", \"text/html; charset=utf-8\", R\"PAGE(")
+file(APPEND ${OUTPUT} "${pool_html}")
+file(APPEND ${OUTPUT} ")PAGE\"},
+    PageFile{\"/pool.js\", \"text/javascript; charset=utf-8\", R\"PAGE(")
+file(APPEND ${OUTPUT} "${pool_script}")
+file(APPEND ${OUTPUT} ")PAGE\"},
+    PageFile{\"/pool.css\", \"text/css; charset=utf-8\", R\"PAGE(")
+file(APPEND ${OUTPUT} "${pool_style}")
 file(APPEND ${OUTPUT} ")PAGE\"},
 };
 

@@ -9,6 +9,8 @@
 #   PREFIX/share/tessera/arch/         the architecture files, to be copied and changed
 #   PREFIX/share/man/man1/             manual pages of the command
 #   PREFIX/share/                      its completion for bash, zsh and fish
+#   PREFIX/lib/systemd/system/         units of master, node and service; lib/sysusers.d/ has their account
+#   PREFIX/share/tessera/config/       configuration files to begin with
 #
 # The components are the Debian packages of package.cmake; what belongs to none is not in these.
 include(CMakePackageConfigHelpers)
@@ -62,5 +64,15 @@ if(TARGET tessera_manual)
           COMPONENT command EXCLUDE_FROM_ALL)
 endif()
 install(DIRECTORY arch/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tessera/arch COMPONENT command
+        FILES_MATCHING PATTERN "*.toml")
+set(TESSERA_SERVICES master node serve)
+foreach(service IN LISTS TESSERA_SERVICES)
+  set(unit tessera-${service}.service)
+  configure_file(packaging/systemd/${unit}.in ${CMAKE_CURRENT_BINARY_DIR}/units/${unit} @ONLY)
+  # Where systemd looks whatever the machine's library folder is.
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/units/${unit} DESTINATION lib/systemd/system COMPONENT command)
+endforeach()
+install(FILES packaging/systemd/tessera.sysusers DESTINATION lib/sysusers.d RENAME tessera.conf COMPONENT command)
+install(DIRECTORY packaging/config/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tessera/config COMPONENT command
         FILES_MATCHING PATTERN "*.toml")
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT license)

@@ -2,7 +2,7 @@
 # `make package`, makes them:
 #
 #   component     package          what is in it
-#   command       tessera          the command, its manual pages and completion, the architecture files
+#   command       tessera          the command, its manual pages and completion, the architecture files, units of systemd
 #   library       libtessera0      libtessera.so.0
 #   development   libtessera-dev   the public headers, libtessera.so, find_package(Tessera), pkg-config
 #
@@ -54,5 +54,6 @@ endforeach()
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
     "${soname} (= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})")
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SUGGESTS libtessera-dev)
+set(CPACK_DEBIAN_COMMAND_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/cmake/package/postinst)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/cmake/package/triggers)
 include(CPack)

@@ -9,7 +9,7 @@
 #   scripts/install_packages.sh package          what makes packages
 #   scripts/install_packages.sh load             what loads the service for its figures
 #   scripts/install_packages.sh shells           what tests the manual pages and completion
-#   scripts/install_packages.sh cluster          etcd, which tests of the store start; UCX; what bench compares it with
+#   scripts/install_packages.sh cluster          etcd and Slurm, which tests start; UCX; what bench compares it with
 set -euo pipefail
 
 build_packages=(
@@ -27,7 +27,7 @@ fuzz_packages=(clang-19 libclang-rt-19-dev)
 derive_packages=(python3-numpy python3-torch)
 browser_packages=(chromium python3-prometheus-client)
 package_packages=(binutils dpkg-dev file)
-cluster_packages=(etcd-server etcd-client libucx-dev libzmq3-dev libnng-dev)
+cluster_packages=(etcd-server etcd-client slurm-wlm munge libucx-dev libzmq3-dev libnng-dev)
 load_packages=(hey nghttp2-client wrk)
 shells_packages=(fish groff-base man-db mandoc zsh)
 

@@ -1,5 +1,5 @@
-// Bundles the page:  node build.mjs OUTPUT  writes index.html, page.js and page.css there. What the
-// page needs of npm packages is inside the bundle, so that it works without a network.
+// Bundles the page:  node build.mjs OUTPUT  writes the pages of `tessera watch` (index.html, page.js, page.css) and of
+// `tessera cluster watch` (pool.html, pool.js, pool.css) there. What a page needs of npm packages is inside the bundle, so that it works without a network.
 import { copyFileSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,7 +9,7 @@ const source = join(dirname(fileURLToPath(import.meta.url)), 'src');
 const output = process.argv[2] ?? 'dist';
 mkdirSync(output, { recursive: true });
 buildSync({
-  entryPoints: [join(source, 'page.js'), join(source, 'page.css')],
+  entryPoints: ['page.js', 'page.css', 'pool.js', 'pool.css'].map((name) => join(source, name)),
   outdir: output,
   bundle: true,
   minify: true,
@@ -17,4 +17,4 @@ buildSync({
   legalComments: 'inline',
   logLevel: 'warning',
 });
-copyFileSync(join(source, 'index.html'), join(output, 'index.html'));
+for (const name of ['index.html', 'pool.html']) copyFileSync(join(source, name), join(output, name));

@@ -36,6 +36,7 @@ struct TomlGaveUp {};
 #include "arch/architecture_file.h"
 #include "arch/config_checks.h"
 #include "arch/config_table.h"
+#include "arch/flat_toml.h"
 #include "arch/nearest.h"
 
 namespace tessera {
@@ -178,24 +179,25 @@ class Parser {
 constexpr std::size_t kBytesMax = 1 << 20;
 constexpr std::ptrdiff_t kDotsMax = 1000;
 
-Status check_size(std::string_view text, const std::string& file_name) {
+Status check_size(std::string_view text, const std::string& file_name, const char* kind) {
   if (text.size() > kBytesMax) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{}: {} bytes; an architecture file has at most {}", file_name,
-                             text.size(), kBytesMax)};
+    return Error{ErrorCode::kInvalidArgument, fmt::format("{}: {} bytes; {} has at most {}",
+                                                          file_name, text.size(), kind, kBytesMax)};
   }
   const std::ptrdiff_t dots = std::count(text.begin(), text.end(), '.');
   if (dots > kDotsMax) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{}: {} dots, in keys, numbers and comments together; an architecture "
-                             "file has at most {}",
-                             file_name, dots, kDotsMax)};
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: {} dots, in keys, numbers and comments together; {} has at most {}",
+                    file_name, dots, kind, kDotsMax)};
   }
   return {};
 }
 
-Result<toml::table> parse_toml(std::string_view text, const std::string& file_name) {
-  TESSERA_RETURN_IF_ERROR(check_size(text, file_name));
+// `kind` of file, for messages.
+Result<toml::table> parse_toml(std::string_view text, const std::string& file_name,
+                               const char* kind) {
+  TESSERA_RETURN_IF_ERROR(check_size(text, file_name, kind));
   try {
     return toml::parse(text);  // with a name it would copy that in a noexcept constructor
   } catch (const toml::parse_error& error) {
@@ -208,10 +210,47 @@ Result<toml::table> parse_toml(std::string_view text, const std::string& file_na
   }
 }
 
+// A single value; empty: it is a list, a table or a date.
+std::vector<std::string> value_of(const toml::node& node) {
+  if (const auto* value = node.as_integer()) return {std::to_string(value->get())};
+  if (const auto* value = node.as_floating_point()) return {fmt::format("{}", value->get())};
+  if (const auto* value = node.as_string()) return {value->get()};
+  if (const auto* value = node.as_boolean()) return {value->get() ? "true" : "false"};
+  return {};
+}
+
+FlatKey flat_key(std::string name, const toml::node& node) {
+  FlatKey key{.name = std::move(name),
+              .line = static_cast<int>(node.source().begin.line),
+              .kind = node.is_integer()          ? FlatKey::Kind::kInteger
+                      : node.is_floating_point() ? FlatKey::Kind::kNumber
+                      : node.is_string()         ? FlatKey::Kind::kText
+                      : node.is_boolean()        ? FlatKey::Kind::kBoolean
+                      : node.is_array()          ? FlatKey::Kind::kList
+                                                 : FlatKey::Kind::kOther,
+              .values = value_of(node),
+              .found = found_text(node)};
+  const toml::array* const list = node.as_array();
+  for (std::size_t i = 0; list != nullptr && i < list->size(); ++i) {
+    const std::vector<std::string> value = value_of((*list)[i]);
+    if (value.empty()) key.kind = FlatKey::Kind::kOther;
+    key.values.insert(key.values.end(), value.begin(), value.end());
+  }
+  return key;
+}
+
 }  // namespace
 
+Result<std::vector<FlatKey>> parse_flat_toml(std::string_view text, const std::string& file_name) {
+  TESSERA_TRY(const toml::table root, parse_toml(text, file_name, "a configuration file"));
+  std::vector<FlatKey> keys;
+  for (const auto& [name, node] : root) keys.push_back(flat_key(std::string(name.str()), node));
+  std::ranges::stable_sort(keys, {}, &FlatKey::line);
+  return keys;
+}
+
 Result<ChipConfig> parse_chip_config(std::string_view toml_text, const std::string& file_name) {
-  TESSERA_TRY(const toml::table root, parse_toml(toml_text, file_name));
+  TESSERA_TRY(const toml::table root, parse_toml(toml_text, file_name, "an architecture file"));
   return Parser(root, file_name).parse();
 }
 

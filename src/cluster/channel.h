@@ -52,6 +52,7 @@ struct Request {
   Body body;
   std::shared_ptr<void> admission;  // what arrived() gave
   TimePoint received = {};          // when all of it was there
+  std::size_t waiting = 0;          // requests of the same connection that have come behind it
 };
 struct Reply {
   std::string text = "{}";

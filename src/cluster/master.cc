@@ -16,6 +16,9 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr std::size_t kEventsMax = 1000;
+// Counted since the node has the allocation; "waiting" is how many requests stand behind the one that is worked on.
+constexpr const char* kFigureNames[] = {"runs",     "failures",  "waiting",
+                                        "bytes_in", "bytes_out", "busy_us"};
 
 Error unavailable(std::string message) { return {ErrorCode::kUnavailable, std::move(message)}; }
 Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
@@ -360,6 +363,7 @@ Result<json> Master::handle(const json& request) {
   const json name = request.is_object() ? request.value("call", json()) : json();
   const std::string call = name.is_string() ? name.get<std::string>() : "";
   if (call == "unused") return unused(request);
+  if (call == "figures") return take_figures(request);
   auto tenant = options_.tenants.of_request(request);
   if (!tenant.ok()) {
     audit(call, {.name = "?", .token = {}}, {}, tenant.error().message);
@@ -607,6 +611,53 @@ Result<json> Master::unused(const json& request) {
   return json::object();
 }
 
+// What nodes count of the allocations on them; only for who looks.
+Result<json> Master::take_figures(const json& request) {
+  Fields fields(request, "request of a node");
+  const std::string secret = fields.text("secret"), node = fields.name("node");
+  const json* const list = fields.array("allocs");
+  TESSERA_RETURN_IF_ERROR(fields.status());
+  const Lock lock(mutex_);
+  TESSERA_RETURN_IF_ERROR(check_leading());
+  if (secret != cluster_.secret) return invalid("who calls is no node of this cluster");
+  for (const json& entry : *list) {
+    Fields one(entry, "figures of an allocation");
+    const AllocKey key{one.name("tenant"), one.name("alloc")};
+    json figures;
+    for (const char* const name : kFigureNames) {
+      figures[name] = one.integer(name, 0, std::int64_t{1} << 53, 0);
+    }
+    TESSERA_RETURN_IF_ERROR(one.status());
+    const auto found = allocs_.find(key);
+    if (found != allocs_.end() && found->second.record.node == node) {
+      found->second.figures = std::move(figures);
+    }
+  }
+  return json::object();
+}
+
+json Master::health() {
+  const auto begin = steady_clock::now();
+  const auto read = store_.read(kClusterKey, options_.store_timeout);
+  const double store_ms = microseconds(steady_clock::now() - begin) / 1e3;
+  const Lock lock(mutex_);
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(lease_.held_until() - clock_());
+  return {{"role", "master"},
+          {"endpoint", options_.endpoint},
+          {"leads", leads_},
+          {"leader", leads_ ? options_.endpoint : leader_endpoint_},
+          {"lease",
+           {{"held", lease_.lease() != 0},
+            {"ttl_ms", options_.ttl.count()},
+            {"left_ms", left.count()}}},
+          {"store",
+           {{"name", store_.describe()},
+            {"answers", read.ok()},
+            {"error", read.ok() ? "" : read.error().message},
+            {"milliseconds", store_ms}}}};
+}
+
 // The allocation with so many cores, of which it keeps what it can.
 Result<AllocRecord> Master::resized(const AllocRecord& before, int cores) const {
   const PlacementRequest placement{.arch = {},
@@ -760,12 +811,15 @@ json Master::status(const Tenant& tenant) const {
                     {"card", card.card},
                     {"arch", card.shape.arch},
                     {"cores", card.shape.cores()},
+                    {"groups", card.shape.groups},
                     {"free", std::ranges::count(card.free, true)},
                     {"generation", pool_of({card.node, card.card}).generation},
                     {"draining", card.draining}});
   }
   for (const auto& [key, alloc] : allocs_) {
-    if (tenant.is_operator || key.first == tenant.name) allocs.push_back(alloc_json(alloc.record));
+    if (!tenant.is_operator && key.first != tenant.name) continue;
+    allocs.push_back(alloc_json(alloc.record));
+    if (!alloc.figures.is_null()) allocs.back()["figures"] = alloc.figures;
   }
   return {{"master", options_.endpoint},
           {"epoch", candidate_->epoch()},

@@ -15,7 +15,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -61,6 +61,8 @@ class Master {
   Result<nlohmann::json> handle(const nlohmann::json& request);
 
   bool is_leading() const;
+  // Whether it leads, the time that its lease lasts still, and whether the store answers it now.
+  nlohmann::json health();
 
  private:
   using Time = std::chrono::steady_clock::time_point;
@@ -83,6 +85,7 @@ class Master {
     bool ends = false;                       // nobody waits for it any more: it is to be freed
     Time next_try{};                         // of one that waits
     std::optional<RequestQuota> quota = {};  // that its node has last been told
+    nlohmann::json figures = {};             // that its node has sent last; null: none
   };
   struct Event {
     std::int64_t number = 0;
@@ -129,6 +132,7 @@ class Master {
   Result<nlohmann::json> locate(const nlohmann::json& request, const Tenant& tenant);
   Result<nlohmann::json> drain(const nlohmann::json& request, const Tenant& tenant);
   Result<nlohmann::json> unused(const nlohmann::json& request);
+  Result<nlohmann::json> take_figures(const nlohmann::json& request);
   nlohmann::json status(const Tenant& tenant) const;
   nlohmann::json events(const nlohmann::json& request, const Tenant& tenant) const;
   Status free_alloc(const AllocKey& key, const std::string& why);

@@ -33,6 +33,9 @@ constexpr ErrorCode kCodes[] = {ErrorCode::kInvalidArgument, ErrorCode::kInvalid
 std::vector<std::byte> encode_header(const MessageHeader& header) {
   std::vector<std::byte> bytes(kMessageHeadBytes + header.text.size());
   put(bytes, 0, static_cast<std::uint16_t>(header.kind));
+  put(bytes, 2, header.minor);
+  put(bytes, 4, kProtocolMajor);
+  put(bytes, 6, static_cast<std::uint16_t>(header.text_is_piece));
   put(bytes, 8, header.id);
   if (header.text.empty()) return bytes;
   std::memcpy(bytes.data() + kMessageHeadBytes, header.text.data(), header.text.size());
@@ -45,11 +48,6 @@ Result<MessageHeader> parse_header(std::span<const std::byte> bytes, std::uint64
     return wrong(fmt::format("a header of {} bytes, at least {} are needed", bytes.size(),
                              kMessageHeadBytes));
   }
-  const auto kind = get<std::uint16_t>(bytes, 0);
-  if (kind < 1 || kind > 3) return wrong(fmt::format("kind {}, allowed 1 to 3", kind));
-  if (get<std::uint16_t>(bytes, 2) != 0 || get<std::uint32_t>(bytes, 4) != 0) {
-    return wrong("a field that must be 0 is not");
-  }
   const auto text = bytes.subspan(kMessageHeadBytes);
   if (text.size() > limits.text_bytes) {
     return wrong(fmt::format("{} bytes of text, allowed up to {}", text.size(), limits.text_bytes));
@@ -57,9 +55,31 @@ Result<MessageHeader> parse_header(std::span<const std::byte> bytes, std::uint64
   if (body_bytes > limits.body_bytes) {
     return wrong(fmt::format("{} bytes, allowed up to {}", body_bytes, limits.body_bytes));
   }
+  const auto major = get<std::uint16_t>(bytes, 4);
+  if (major != kProtocolMajor) {
+    return Error{
+        ErrorCode::kUnsupported,
+        fmt::format(
+            "the peer speaks version {} of the cluster's protocol, this program {}.{}; versions "
+            "understand each other where the number before the point is the same: give both "
+            "the same release (docs/runbook.md says in which order)",
+            major, kProtocolMajor, kProtocolMinor)};
+  }
+  const auto kind = get<std::uint16_t>(bytes, 0), text_is_piece = get<std::uint16_t>(bytes, 6);
+  if (kind < 1 || kind > 3) return wrong(fmt::format("kind {}, allowed 1 to 3", kind));
+  const bool is_request = kind == static_cast<std::uint16_t>(MessageKind::kRequest);
+  if (text_is_piece > (is_request ? 0 : 1)) {
+    return wrong("a field that says where the text is has a value that it must not have");
+  }
   return MessageHeader{.kind = static_cast<MessageKind>(kind),
-                       .id = get<std::uint64_t>(bytes, 8),
-                       .text = {reinterpret_cast<const char*>(text.data()), text.size()}};
+                       .id = id_of_header(bytes),
+                       .text = {reinterpret_cast<const char*>(text.data()), text.size()},
+                       .minor = get<std::uint16_t>(bytes, 2),
+                       .text_is_piece = text_is_piece != 0};
+}
+
+std::uint64_t id_of_header(std::span<const std::byte> bytes) {
+  return bytes.size() < kMessageHeadBytes ? 0 : get<std::uint64_t>(bytes, 8);
 }
 
 std::string error_text(const Error& error) {

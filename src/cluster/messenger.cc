@@ -41,23 +41,42 @@ std::uint64_t body_bytes(const IncomingHead& head) {
   return all;
 }
 
-// A message as it came, the header understood.
+// A message as it came, the header understood; or why it was not.
 struct Incoming {
   MessageKind kind = MessageKind::kRequest;
   std::uint64_t id = 0;
-  Message message;
+  Message message = {};
+  std::optional<Error> refusal = {};
 };
 
 // Of one that was checked when its header came.
 Incoming incoming_of(IncomingMessage message) {
   const auto header = parse_header(message.header, 0, {});
-  Incoming incoming;
-  if (!header.ok()) return incoming;
-  incoming.kind = header->kind;
-  incoming.id = header->id;
+  if (!header.ok()) {
+    return {.id = id_of_header(message.header), .refusal = header.error()};
+  }
+  Incoming incoming{.kind = header->kind, .id = header->id};
   incoming.message.text = header->text;
+  if (header->text_is_piece && !message.buffers.empty()) {
+    const auto text = message.buffers.back();
+    incoming.message.text.assign(reinterpret_cast<const char*>(text.data()), text.size());
+    message.buffers.pop_back();
+  }
   incoming.message.body = {std::move(message.buffers), std::move(message.memory)};
   return incoming;
+}
+
+// Whether the answer whose header came is understood.
+Status check_answer(const IncomingHead& head) {
+  TESSERA_TRY(const MessageHeader header, parse_header(head.header, body_bytes(head), {}));
+  if (header.kind == MessageKind::kRequest) {
+    return Error{ErrorCode::kInvalidArgument, "a request, where answers are expected"};
+  }
+  if (!header.text_is_piece) return {};
+  if (!head.buffer_bytes.empty() && head.buffer_bytes.back() <= kTextPieceBytesMax) return {};
+  return Error{
+      ErrorCode::kInvalidArgument,
+      fmt::format("a text that is no piece or has more than {} bytes", kTextPieceBytesMax)};
 }
 
 // ---- the caller's side ----
@@ -75,7 +94,8 @@ class CallingChannel : public Channel {
     std::map<std::uint64_t, std::shared_ptr<Waiting>> waiting;  // shared with calls
     std::uint64_t next_id = 1;
     bool is_open = true;
-    std::string why;  // it has ended
+    std::string why;               // it has ended
+    std::optional<Error> refusal;  // the peer is of another version: each call says so
 
     void answer(Incoming incoming) {
       const std::lock_guard lock(mutex);
@@ -83,6 +103,11 @@ class CallingChannel : public Channel {
       if (found == waiting.end()) return;  // whoever asked has given up
       found->second->answer = std::move(incoming);
       found->second->changed.notify_all();
+    }
+    void refuse(const Error& error) {
+      if (error.code != ErrorCode::kUnsupported) return;
+      const std::lock_guard lock(mutex);
+      refusal = error;
     }
     void end(const Error& error) {
       const std::lock_guard lock(mutex);
@@ -93,11 +118,11 @@ class CallingChannel : public Channel {
   };
 
   static transport::Handlers handlers(const std::shared_ptr<State>& state) {
-    return {.on_head = [](Connection&, const IncomingHead& head) -> Result<Placement> {
-              TESSERA_TRY(const MessageHeader header,
-                          parse_header(head.header, body_bytes(head), {}));
-              if (header.kind != MessageKind::kRequest) return Placement{};
-              return Error{ErrorCode::kInvalidArgument, "a request, where answers are expected"};
+    return {.on_head = [state](Connection&, const IncomingHead& head) -> Result<Placement> {
+              const Status checked = check_answer(head);
+              if (checked.ok()) return Placement{};
+              state->refuse(checked.error());
+              return checked.error();
             },
             .on_message =
                 [state](Connection&, IncomingMessage message) {
@@ -173,7 +198,11 @@ class CallingChannel : public Channel {
     waiting.changed.wait(lock, [&] { return waiting.is_sent; });
   }
 
+  // With the lock held.
   Error ended() const {
+    if (state_->refusal.has_value()) {
+      return Error(*state_->refusal).with_context(fmt::format("'{}'", endpoint_));
+    }
     return unavailable(fmt::format("the connection to '{}' has ended: {}", endpoint_, state_->why));
   }
 
@@ -206,16 +235,20 @@ class ServedConnection {
 
   Result<Placement> on_head(const IncomingHead& head) {
     has_spoken_ = true;
-    TESSERA_TRY(const MessageHeader header,
-                parse_header(head.header, body_bytes(head), responder_.limits(number_)));
-    if (header.kind == MessageKind::kRequest) return Placement{};
+    const auto header = parse_header(head.header, body_bytes(head), responder_.limits(number_));
+    if (!header.ok()) {
+      // Who speaks another version is told so in an answer.
+      if (header.error().code == ErrorCode::kUnsupported) return Placement{};
+      return header.error();
+    }
+    if (header->kind == MessageKind::kRequest) return Placement{};
     return Error{ErrorCode::kInvalidArgument, "an answer, where requests are expected"};
   }
   void on_message(IncomingMessage message) {
     Incoming incoming = incoming_of(std::move(message));
     std::shared_ptr<void> admission = responder_.arrived(number_);
     const std::lock_guard lock(mutex_);
-    queue_.push_back({std::move(incoming), std::move(admission), steady_clock::now()});
+    queue_.push_back({std::move(incoming), std::move(admission), steady_clock::now(), 0});
     changed_.notify_all();
   }
   void on_end() {
@@ -229,6 +262,7 @@ class ServedConnection {
     Incoming incoming;
     std::shared_ptr<void> admission;  // shared with nobody: it hides its type
     TimePoint received;
+    std::size_t waiting = 0;  // behind it
   };
 
   std::optional<Queued> take() {
@@ -240,16 +274,18 @@ class ServedConnection {
     }
     Queued first = std::move(queue_.front());
     queue_.pop_front();
+    first.waiting = queue_.size();
     return first;
   }
 
   void work() {
     while (auto queued = take()) {
       const std::uint64_t id = queued->incoming.id;
-      auto reply = guarded("answering a request", [&] {
+      auto reply = guarded("answering a request", [&]() -> Result<Reply> {
+        if (queued->incoming.refusal.has_value()) return *queued->incoming.refusal;
         Message& message = queued->incoming.message;
         return responder_.handle({number_, std::move(message.text), std::move(message.body),
-                                  std::move(queued->admission), queued->received});
+                                  std::move(queued->admission), queued->received, queued->waiting});
       });
       (void)guarded("", [&]() -> Status {
         if (!answer(id, std::move(reply))) close();
@@ -274,9 +310,15 @@ class ServedConnection {
   }
   Status send_reply(std::uint64_t id, Reply reply) const {
     const auto kept = std::make_shared<Reply>(std::move(reply));  // shared with the connection
-    OutgoingMessage message{.header = encode_header({MessageKind::kReply, id, kept->text}),
+    const bool is_piece = kept->text.size() > MessageLimits{}.text_bytes;
+    const MessageHeader header{.kind = MessageKind::kReply,
+                               .id = id,
+                               .text = is_piece ? std::string_view() : kept->text,
+                               .text_is_piece = is_piece};
+    OutgoingMessage message{.header = encode_header(header),
                             .buffers = {kept->body.begin(), kept->body.end()},
                             .done = [kept](const Status&) {}};
+    if (is_piece) message.buffers.push_back(std::as_bytes(std::span(kept->text)));
     return connection_->send(std::move(message), kForOne);
   }
 

@@ -70,6 +70,43 @@ void NodeAgent::tick() {
   renew();
   if (!is_registered()) register_now();
   report_unused();
+  report_figures();
+}
+
+json NodeAgent::health() const {
+  const Lock lock(mutex_);
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(lease_.held_until() - clock_());
+  return {{"role", "node"},
+          {"node", options_.id},
+          {"endpoint", options_.endpoint},
+          {"lease",
+           {{"held", lease_.lease() != 0},
+            {"ttl_ms", options_.ttl.count()},
+            {"left_ms", left.count()}}}};
+}
+
+// Nothing depends on them: what does not arrive is sent the next time.
+void NodeAgent::report_figures() {
+  if (!options_.figures) return;
+  json request = {{"call", "figures"}, {"node", options_.id}};
+  {
+    const Lock lock(mutex_);
+    const auto now = clock_();
+    if (!is_registered() || now < next_figures_) return;
+    next_figures_ = now + options_.figures_period;
+    request["secret"] = cluster_.secret;
+  }
+  request["allocs"] = options_.figures();
+  if (request["allocs"].empty()) return;
+  if (figures_to_.empty()) {
+    const auto leader = store::current_leader(store_, kMasterKey, options_.store_timeout);
+    if (!leader.ok() || !leader->has_value()) return;
+    figures_to_ = (*leader)->value;
+  }
+  constexpr std::chrono::milliseconds kForAnswer{300};
+  if (!caller_.call(figures_to_, request, kForAnswer).ok())
+    figures_to_.clear();  // another may lead
 }
 
 // Where it has ended, what is held is looked at when the node registers.

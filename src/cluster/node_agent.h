@@ -53,6 +53,9 @@ struct NodeOptions {
   std::chrono::milliseconds store_timeout{700};
   // An allocation that is not kept, and that nobody has used for so long, is given back.
   std::chrono::milliseconds idle_limit{5000};
+  // Counts of each allocation, for the master to show: "tenant", "alloc" and numbers. Null: none are sent.
+  std::function<nlohmann::json()> figures = {};
+  std::chrono::milliseconds figures_period{1000};
   // Who owned what, line by line, JSON: "held", "own", "disown" with times of the steady clock.
   std::function<void(const nlohmann::json&)> log = {};
   // A line for each request that is refused, since its tenant sends too many.
@@ -88,6 +91,8 @@ class NodeAgent {
 
   std::vector<AllocRecord> allocations() const;  // that it has now
   bool is_registered() const;
+  // Whether it is registered, and the time that its lease lasts still.
+  nlohmann::json health() const;
   const NodeOptions& options() const { return options_; }
 
  private:
@@ -108,6 +113,7 @@ class NodeAgent {
   void renew();
   void register_now();
   void report_unused();
+  void report_figures();
   void fence(const std::string& why);
   void drop(const AllocKey& key, const std::string& why);
   Status check_master(const nlohmann::json& request);
@@ -132,7 +138,8 @@ class NodeAgent {
   mutable std::mutex mutex_;  // of what follows
   ClusterRecord cluster_;     // empty: none is known yet
   std::string incarnation_;
-  std::chrono::steady_clock::time_point next_report_{};
+  std::chrono::steady_clock::time_point next_report_{}, next_figures_{};
+  std::string figures_to_;         // the master that took the last ones; of the ticking thread
   std::int64_t master_epoch_ = 0;  // the largest that has called
   std::map<AllocKey, Held> held_;
   std::map<AllocKey, Granting> granting_;  // grants under way

@@ -113,7 +113,7 @@ Status NodeService::grant(const AllocRecord& alloc) {
                                    .memory_bytes = alloc.memory_bytes,
                                    .weight = alloc.weight}));
   const std::lock_guard lock(mutex_);
-  granted_[key_of(alloc)] = {alloc, std::move(processor)};
+  granted_[key_of(alloc)] = {alloc, std::move(processor), std::make_shared<Traffic>()};
   return {};
 }
 
@@ -189,9 +189,51 @@ Result<Reply> NodeService::handle(Request request) {
   }
   if (text.contains("ticket")) return open(text, request.connection);
   const auto session = session_of(request.connection);
+  std::shared_ptr<Traffic> traffic;
+  if (session != nullptr) {
+    const std::lock_guard lock(mutex_);
+    const auto found = granted_.find(key_of(session->alloc()));
+    if (found != granted_.end()) traffic = found->second.traffic;
+  }
+  if (traffic != nullptr) return count(std::move(request), text, *session, *traffic);
   if (session != nullptr) return session->handle(request, text);
   return Error{ErrorCode::kInvalidArgument,
                "this connection has shown no ticket of an allocation; the master gives them out"};
+}
+
+Result<Reply> NodeService::count(Request request, const json& text, ClientSession& session,
+                                 Traffic& traffic) {
+  const bool runs = text.contains("call") && text["call"] == "infer";
+  traffic.waiting = static_cast<std::int64_t>(request.waiting);
+  for (const auto piece : request.body.pieces) traffic.bytes_in += std::ssize(piece);
+  const auto begin = std::chrono::steady_clock::now();
+  auto reply = session.handle(request, text);
+  if (!runs) return reply;
+  const auto took = std::chrono::steady_clock::now() - begin;
+  traffic.busy_us += std::chrono::duration_cast<std::chrono::microseconds>(took).count();
+  ++traffic.runs;
+  if (!reply.ok() || reply->text.starts_with(R"({"failed")")) ++traffic.failures;
+  for (std::size_t i = 0; reply.ok() && i < reply->body.size(); ++i) {
+    traffic.bytes_out += std::ssize(reply->body[i]);
+  }
+  return reply;
+}
+
+json NodeService::figures() {
+  const std::lock_guard lock(mutex_);
+  json list = json::array();
+  for (const auto& [key, granted] : granted_) {
+    const Traffic& traffic = *granted.traffic;
+    list.push_back({{"tenant", key.first},
+                    {"alloc", key.second},
+                    {"runs", traffic.runs.load()},
+                    {"failures", traffic.failures.load()},
+                    {"waiting", traffic.waiting.load()},
+                    {"bytes_in", traffic.bytes_in.load()},
+                    {"bytes_out", traffic.bytes_out.load()},
+                    {"busy_us", traffic.busy_us.load()}});
+  }
+  return list;
 }
 
 Result<Reply> NodeService::open(const json& request, std::uint64_t connection) {

@@ -9,6 +9,7 @@
 // A run's own error is part of an answer; an error as the answer means that this node did not do it.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -41,6 +42,9 @@ class NodeService : public Responder, public NodeWork {
   // Before the first request; it outlives the service's use.
   void set_agent(NodeAgent* agent) { agent_ = agent; }
   std::vector<CardRecord> card_records() const;
+  // Of each allocation "tenant", "alloc" and what has been counted since it came here: "runs", "failures",
+  // "waiting", "bytes_in", "bytes_out", "busy_us".
+  nlohmann::json figures();
 
   Status grant(const AllocRecord& alloc) override;
   Status move(const AllocRecord& alloc) override;
@@ -53,10 +57,17 @@ class NodeService : public Responder, public NodeWork {
   MessageLimits limits(std::uint64_t connection) override;
 
  private:
+  struct Traffic {
+    std::atomic<std::int64_t> runs = 0, failures = 0, waiting = 0, bytes_in = 0, bytes_out = 0,
+                              busy_us = 0;
+  };
   struct Granted {
     AllocRecord record;
     std::shared_ptr<device::VirtualProcessor> processor;  // shared with its sessions
+    std::shared_ptr<Traffic> traffic;                     // shared with requests under way
   };
+  Result<Reply> count(Request request, const nlohmann::json& text, ClientSession& session,
+                      Traffic& traffic);
   explicit NodeService(NodeServiceOptions options);
   std::shared_ptr<device::VirtualProcessor> processor_of(const AllocRecord& alloc);
   Result<Reply> open(const nlohmann::json& request, std::uint64_t connection);

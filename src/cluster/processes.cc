@@ -79,6 +79,7 @@ class MasterRuns : public RunningMaster, private Responder {
         messenger_->serve({.address = options.address, .port = options.port, .responder = this}));
     endpoint_ = endpoint_of(options.advertised, options.address, server_->port());
     options.master.endpoint = endpoint_;
+    facts_ = std::move(options.facts);
     const milliseconds period = period_of(options.master.ttl);
     auto master = std::make_shared<Master>(
         store, *caller_, [] { return std::chrono::steady_clock::now(); },
@@ -106,6 +107,11 @@ class MasterRuns : public RunningMaster, private Responder {
       master = master_;
     }
     if (master == nullptr) return Error{ErrorCode::kUnavailable, "the master is just starting"};
+    if (asks_for_health(request.text)) {
+      nlohmann::json health = facts_json(facts_);
+      health.update(master->health());
+      return Reply{dump(health), {}};
+    }
     TESSERA_TRY(const nlohmann::json text, parse_object(request.text, "request"));
     auto answer = master->handle(text);
     if (answer.ok()) return Reply{dump(*answer), {}};
@@ -122,6 +128,7 @@ class MasterRuns : public RunningMaster, private Responder {
   std::unique_ptr<Messenger> messenger_;
   std::unique_ptr<ChannelCaller> caller_;
   std::string endpoint_;
+  DaemonFacts facts_;               // before there is a master
   std::mutex mutex_;                // of the pointer, while the server starts before the master
   std::shared_ptr<Master> master_;  // shared with requests
   std::unique_ptr<MessageServer> server_;
@@ -138,6 +145,8 @@ class NodeRuns : public RunningNode, private Responder {
     caller_ = std::make_unique<ChannelCaller>(*messenger_);
     TESSERA_RETURN_IF_ERROR(listen(options));
     options.node.cards = service_->card_records();
+    options.node.figures = [this] { return service_->figures(); };
+    facts_ = std::move(options.facts);
     const milliseconds period = period_of(options.node.ttl);
     agent_ = std::make_unique<NodeAgent>(
         store, *service_, *caller_, [] { return std::chrono::steady_clock::now(); },
@@ -159,8 +168,17 @@ class NodeRuns : public RunningNode, private Responder {
 
  private:
   Result<Reply> handle(Request request) override {
+    if (is_ready_ && request.body.pieces.empty() && asks_for_health(request.text)) return health();
     if (is_ready_) return service_->handle(std::move(request));
     return Error{ErrorCode::kUnavailable, "the node is just starting"};
+  }
+  Reply health() const {
+    nlohmann::json health = facts_json(facts_);
+    health.update(agent_->health());
+    for (const CardRecord& card : agent_->options().cards) {
+      health["cards"].push_back({{"arch", card.arch}, {"fingerprint", card.fingerprint}});
+    }
+    return {dump(health), {}};
   }
   std::shared_ptr<void> arrived(std::uint64_t connection) override {
     return service_->arrived(connection);
@@ -187,6 +205,7 @@ class NodeRuns : public RunningNode, private Responder {
   std::unique_ptr<Messenger> messenger_;
   std::unique_ptr<ChannelCaller> caller_;
   std::string endpoint_;
+  DaemonFacts facts_;  // before it is ready
   std::unique_ptr<NodeService> service_;
   std::unique_ptr<NodeAgent> agent_;
   std::atomic<bool> is_ready_ = false;

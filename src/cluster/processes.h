@@ -10,6 +10,7 @@
 
 #include "arch/chip_config.h"
 #include "base/result.h"
+#include "cluster/daemon_facts.h"
 #include "cluster/master.h"
 #include "cluster/messenger.h"
 #include "cluster/node_agent.h"
@@ -23,6 +24,7 @@ struct RunningMasterOptions {
   std::string advertised = {};  // HOST or HOST:PORT that others reach it by; empty: the address
   MessengerOptions messenger = {};
   MasterOptions master = {};  // without its endpoint
+  DaemonFacts facts = {};
 };
 
 class RunningMaster {
@@ -44,10 +46,11 @@ struct RunningNodeOptions {
   std::string shared_memory_folder = {};
   bool ucx = false;  // clients may come by UCX, too
   std::vector<ChipConfig> cards = {};
-  NodeOptions node = {};  // without its endpoints and cards
+  NodeOptions node = {};  // without its endpoints, cards and figures
   // For measurements: a run of a network after its first takes the time that the processor would take, and outputs
   // have no values.
   bool is_timed = false;
+  DaemonFacts facts = {};
 };
 
 class RunningNode {

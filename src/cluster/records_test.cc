@@ -106,6 +106,30 @@ TEST(ClusterMessages, HeadsAreCheckedAgainstTheLimits) {
   EXPECT_EQ(error_of(parse_header(bytes, 0, limits)), "a message: kind 88, allowed 1 to 3");
 }
 
+TEST(ClusterMessages, EveryMinorVersionIsTakenAndNoOtherMajorOne) {
+  for (const std::uint16_t minor : {0, 1, 65535}) {
+    const auto bytes = encode_header({.id = 3, .minor = minor});
+    const auto header = parse_header(bytes, 0, {});
+    ASSERT_TRUE(header.ok());
+    EXPECT_EQ(header->minor, minor);
+  }
+  auto bytes = encode_header({.id = 3});
+  bytes[4] = std::byte{2};
+  const auto other = parse_header(bytes, 0, {});
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(other.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(other.error().message,
+              HasSubstr("the peer speaks version 2 of the cluster's protocol"));
+  EXPECT_EQ(id_of_header(bytes), 3u);
+}
+
+TEST(ClusterMessages, OnlyAnAnswersTextMayBeAPiece) {
+  const auto answer = encode_header({.kind = MessageKind::kReply, .text_is_piece = true});
+  EXPECT_TRUE(parse_header(answer, 0, {}).value().text_is_piece);
+  const auto request = encode_header({.kind = MessageKind::kRequest, .text_is_piece = true});
+  EXPECT_THAT(error_of(parse_header(request, 0, {})), HasSubstr("where the text is"));
+}
+
 TEST(ClusterMessages, AnErrorComesBackWithItsCodeAndText) {
   for (const ErrorCode code : {ErrorCode::kDoesNotFit, ErrorCode::kUnavailable}) {
     const Error back = parse_error_text(error_text({code, "what \"and\" why"}));

@@ -1,4 +1,4 @@
-// The files of the web page, built from web/ and put into the program by cmake/embed_page.cmake.
+// The files of the web pages (of a pipeline, and of a cluster's pool), built from web/ and put into the program by cmake/embed_page.cmake.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 namespace tessera::dashboard {
 
 struct PageFile {
-  std::string_view path;  // "/", "/page.js"
+  std::string_view path;  // "/", "/page.js", "/pool"
   std::string_view type;  // of its content
   std::string_view text;
 };

@@ -116,7 +116,8 @@ Result<std::unique_ptr<LocalEtcd>> LocalEtcd::start(const LocalEtcdOptions& opti
   std::vector<std::string> cluster;
   for (std::size_t i = 0; i < static_cast<std::size_t>(options.members); ++i) {
     cluster.push_back(fmt::format("m{}=http://127.0.0.1:{}", i, numbers[2 * i + 1]));
-    etcd->endpoints_.push_back(fmt::format("127.0.0.1:{}", numbers[2 * i]));
+    etcd->endpoints_.push_back(fmt::format(
+        "{}:{}", options.host.empty() ? options.address : options.host, numbers[2 * i]));
   }
   for (int i = 0; i < options.members; ++i) {
     etcd->members_.push_back(
@@ -136,15 +137,15 @@ std::vector<std::string> LocalEtcd::arguments_of(int member, const std::vector<i
                                                  const std::string& cluster) const {
   const bool has_tls = !options_.authority_file.empty();
   const auto at = 2 * static_cast<std::size_t>(member);
-  const std::string client =
-      fmt::format("{}://127.0.0.1:{}", has_tls ? "https" : "http", ports[at]);
+  const char* const scheme = has_tls ? "https" : "http";
+  const std::string client = fmt::format("{}://{}:{}", scheme, options_.address, ports[at]);
   const std::string peer = fmt::format("http://127.0.0.1:{}", ports[at + 1]);
   std::vector<std::string> arguments = {
       program_,
       fmt::format("--name=m{}", member),
       fmt::format("--data-dir={}/m{}", options_.folder, member),
       "--listen-client-urls=" + client,
-      "--advertise-client-urls=" + client,
+      fmt::format("--advertise-client-urls={}://{}", scheme, endpoints_.at(at / 2)),
       "--listen-peer-urls=" + peer,
       "--initial-advertise-peer-urls=" + peer,
       "--initial-cluster=" + cluster,

@@ -16,6 +16,8 @@ struct LocalEtcdOptions {
   int members = 1;       // 1 to 9
   std::string folder{};  // where each member's data and log lie; made where it is not there
   std::string program = "etcd";
+  // Where members listen for clients, an IP address, and the host that clients use; empty: the address.
+  std::string address = "127.0.0.1", host{};
   std::chrono::milliseconds start_time{20'000};  // until all members are healthy
   std::chrono::milliseconds heartbeat{100}, election{1000};
   // TLS for clients, which then need a certificate of the authority; PEM files, all or none.
@@ -27,7 +29,7 @@ struct LocalEtcdOptions {
 // The path of etcd as execvp would find it; kUnsupported where there is none, with the package's name.
 Result<std::string> find_etcd(const std::string& program = "etcd");
 
-// Members listen on loopback, on ports that were free. The destructor ends them, and they end with the
+// Members listen on ports that were free; for each other on loopback, and for clients too unless told otherwise. The destructor ends them, and they end with the
 // thread that started them, so that a process that is killed leaves none; the folder stays. Not
 // thread-safe.
 class LocalEtcd {
@@ -35,7 +37,7 @@ class LocalEtcd {
   static Result<std::unique_ptr<LocalEtcd>> start(const LocalEtcdOptions& options);
   ~LocalEtcd();
 
-  const std::vector<std::string>& endpoints() const { return endpoints_; }  // "127.0.0.1:PORT"
+  const std::vector<std::string>& endpoints() const { return endpoints_; }  // "HOST:PORT"
   pid_t process(int member) const { return members_.at(static_cast<std::size_t>(member)).process; }
 
   // For tests of failures. 0-based. kill() waits until the member is gone.

@@ -16,6 +16,7 @@
 #include "arch/nearest.h"
 #include "base/guarded.h"
 #include "tessera/visible_text.h"
+#include "tools/service/configuration.h"
 #include "tools/stack.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/standard_streams.h"
@@ -121,6 +122,21 @@ bool is_asked_for(const Verb& verb, std::span<const Verb> verbs, int argc, char*
   return named == verbs.end() || !named->listed || &verb == &*named;
 }
 
+// The command line with what a configuration file adds to it, of a verb that takes one.
+Result<ConfiguredWords> configured_words(int argc, char** argv,
+                                         const std::vector<std::pair<CLI::App*, Action>>& verbs) {
+  const std::vector<std::string> given(argv + std::min(argc, 1), argv + argc);
+  for (const auto& [verb, action] : verbs) {
+    if (given.empty() || verb->get_name() != given[0]) continue;
+    if (verb->get_option_no_throw("--config") == nullptr) continue;
+    TESSERA_TRY(ConfiguredWords configured,
+                with_configuration(*verb, {given.begin() + 1, given.end()}));
+    configured.words.insert(configured.words.begin(), given[0]);
+    return configured;
+  }
+  return ConfiguredWords{.words = given, .from_file = {}};
+}
+
 int main_with(std::span<const Verb> verbs, int argc, char** argv) {
   prepare_standard_streams();
   if (const Status status = make_room_on_the_stack(); !status.ok()) {
@@ -142,8 +158,10 @@ int main_with(std::span<const Verb> verbs, int argc, char** argv) {
     actions.emplace_back(sub, verb.make(*sub));
     refuse_odd_values(*sub);
   }
+  const auto configured = configured_words(argc, argv, actions);
+  if (!configured.ok()) return failed(fmt::format("tessera {}", argv[1]), configured.error());
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(configured->words.rbegin(), configured->words.rend()));
   } catch (const CLI::ParseError& error) {
     std::ostringstream out, err;
     const int status = app.exit(error, out, err);  // help and version are for standard output
@@ -156,7 +174,11 @@ int main_with(std::span<const Verb> verbs, int argc, char** argv) {
   }
   for (const auto& [sub, action] : actions) {
     if (!sub->parsed()) continue;
-    const Status status = run(action);
+    const Status status = run([&, verb = sub, act = action]() -> Status {
+      if (!prints_configuration(*verb)) return act();
+      show_lines(configuration_text(*verb, *configured));
+      return {};
+    });
     return status.ok() ? 0 : failed("tessera " + sub->get_name(), status.error());
   }
   return 1;

@@ -35,6 +35,8 @@ constexpr Verb kVerbs[] = {
      "tessera master --store etcd:127.0.0.1:2379", master_verb},
     {"node", "offer the cards of this machine to a cluster",
      "tessera node --store etcd:127.0.0.1:2379 --id n1 --cards 2", node_verb},
+    {"sweep", "the cycles of a model on many processors",
+     "tessera sweep model.onnx --vary neural.count=1,2,4 --vary neural.rows=64,128", sweep_verb},
     {"watch", "run a model again and again behind a live page",
      "tessera watch model.onnx --http 8080 --device sim --pace 1", watch_verb},
     {"top", "live figures of a running pipeline", "tessera top http://127.0.0.1:8080", top_verb},

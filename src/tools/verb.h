@@ -38,6 +38,7 @@ Action master_verb(CLI::App& app);
 Action node_verb(CLI::App& app);
 Action repro_verb(CLI::App& app);
 Action serve_verb(CLI::App& app);
+Action sweep_verb(CLI::App& app);
 Action watch_verb(CLI::App& app);
 Action top_verb(CLI::App& app);
 Action trace_verb(CLI::App& app);

@@ -49,6 +49,22 @@ class Tried {
   json start_;
 };
 
+TEST(ClusterCommand, DoctorSaysWhatIsWellAndWhatIsNot) {
+  Tried cluster("--nodes 2");
+  const std::string master = cluster.start().value("master", "");
+  const CommandResult well = tessera({"doctor", "--cluster", master, "--json"});
+  ASSERT_EQ(well.status, 0) << well.out << well.err;
+  EXPECT_EQ(well.json()["ok"], true);
+  const CommandResult ill = tessera({"doctor", "--cluster", master, "--cluster", "127.0.0.1:1"});
+  EXPECT_EQ(ill.status, 1);
+  EXPECT_THAT(ill.out,
+              HasSubstr("error    master        127.0.0.1:1: nobody answers at '127.0.0.1:1'"));
+  EXPECT_THAT(ill.out, HasSubstr("ok       daemons       all: 2 of 2 nodes answer"));
+  EXPECT_EQ(ill.err, "tessera doctor: 1 check failed   [unavailable]\n");
+  EXPECT_EQ(tessera({"doctor", "--certificate", "x.pem"}).err,
+            "tessera doctor: --certificate belongs to --cluster   [invalid argument]\n");
+}
+
 TEST(ClusterCommand, TriesAClusterAndShowsWhatIsInIt) {
   Tried cluster("--nodes 2 --cards 2");
   ASSERT_EQ(cluster.start().value("event", ""), "start");
@@ -116,7 +132,7 @@ TEST(ClusterCommand, SaysWhatIsWrong) {
   EXPECT_EQ(error({"drain", "n7"}),
             "tessera cluster: there is no node 'n7'; there are n0   [invalid argument]\n");
   EXPECT_EQ(error({"list"}),
-            "tessera cluster: there is no 'list'; allowed are try, nodes, pool, "
+            "tessera cluster: there is no 'list'; allowed are try, slurm, nodes, pool, watch, "
             "events, alloc, free, resize, drain   [invalid argument]\n");
   EXPECT_THAT(tessera({"cluster", "nodes", "--master", "127.0.0.1:1", "--patience", "0.1"}).err,
               HasSubstr("nobody answers at '127.0.0.1:1'"));
@@ -124,6 +140,7 @@ TEST(ClusterCommand, SaysWhatIsWrong) {
               HasSubstr("allowed is etcd:HOST:PORT"));
   EXPECT_THAT(tessera({"node", "--id", "a/b", "--store", "etcd:h:1"}).err,
               HasSubstr("allowed are 1 to 64 letters"));
+  EXPECT_THAT(tessera({"cluster", "slurm"}).err, HasSubstr("there is no allocation of Slurm here"));
   EXPECT_THAT(tessera({"master", "--store", "etcd:h:1", "--address", "0.0.0.0"}).err,
               HasSubstr("there is no TLS"));
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# run_browser_test.sh SCRIPTED_SERVER [FOLDER]: the page's test; 77 and a reason where it cannot run.
+# run_browser_test.sh TEST PROGRAM [FOLDER]: the test of a page (page_test.cjs: PROGRAM is scripted_server;
+# pool_test.cjs: tessera); 77 and a reason where it cannot run.
 set -euo pipefail
 folder=$(dirname "$0")
 
@@ -13,4 +14,6 @@ if [ -z "$browser" ]; then
   echo "skipped: there is no chromium (scripts/install_packages.sh browser)"
   exit 77
 fi
-exec "$node" "$folder/page_test.cjs" "$browser" "$@"
+test=$1
+shift
+exec "$node" "$folder/$test" "$browser" "$@"

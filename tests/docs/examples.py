@@ -74,6 +74,15 @@ static void fail_on(tessera_error* error) {
 }
 """
 
+# A cluster of three nodes behind the example, and where its master and store are.
+POOL = """
+tessera cluster try --nodes 3 --port 0 --json >pool.json </dev/null &
+trap "kill $!" EXIT
+until grep -q start pool.json; do sleep 0.05; done
+master=$(sed 's/.*"master":"\\([^"]*\\)".*/\\1/' pool.json)
+store=$(sed 's/.*"store":"[^"]*\\(127[^"]*\\)".*/\\1/' pool.json)
+"""
+
 BLOCKS = {
     "README.md": {
         "┌──────────────── compiler ────────────────┐": PICTURE,
@@ -278,10 +287,24 @@ def lines_of(page, scores):
         "application ── device \"cluster:HOST:PORT?cores=4\" ─── tensors ──────────────┐": PICTURE,
         "$ tessera cluster try --nodes 4 &":
             NotRun("runs until it is ended; cluster_command_test asks one"),
+        "salloc -N 4 tessera cluster slurm --cores 4 --run 'tessera run model.onnx --arch cloud16 --device \"$TESSERA_DEVICE\"'":
+            NotRun("needs an allocation; slurm_test makes one"),
         "$ tessera master --store etcd:127.0.0.1:2379 --port 7400 --tenants-file tenants.json --audit-file audit.jsonl":
             NotRun("run until they are ended; cluster_failures_test starts them"),
         "{\"tenants\": [{\"name\": \"a\", \"token\": \"at least 16 bytes\", \"cores_max\": 8, \"memory_bytes_max\": 0, \"requests_per_second_max\": 200,":
             NotRun("a file of tenants; cluster_test reads one"),
+    },
+    "docs/runbook.md": {
+        "cp /usr/share/tessera/config/node.toml /etc/tessera/      # set id and store": NotRun("changes the machine; units_test checks units and files"),
+        "$ tessera node --config node.toml --cards 2 --print-config | grep -E '^(store|cards) '": Shell(
+            setup="printf 'store = \"etcd:127.0.0.1:2379\"\\nid = \"n1\"\\n' >node.toml"),
+        "$ tessera doctor --cluster $master": Shell(setup=POOL, varying=(r"127\.0\.0\.1:\d+", r"\d[\d.]* ms", r"\(protocol .*\)")),
+        "$ tessera cluster drain n1 --master $master": Shell(setup=POOL, leave_out={}),
+        "$ etcdctl --endpoints $store snapshot save tessera.snapshot": Shell(needs=("etcd",), setup=POOL.replace("--port 0", "--port 0 --etcd"), varying=(r".*",)),
+        "$ etcdctl snapshot restore tessera.snapshot --data-dir restored": Shell(
+            needs=("etcd",), setup=POOL.replace("--port 0", "--port 0 --etcd") + "\netcdctl --endpoints $store snapshot save tessera.snapshot", varying=(r".*",)),
+        '$ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj "/CN=Tessera authority" '
+        "-keyout authority.key -out authority.pem": Shell(setup=POOL, varying=()),
     },
     "docs/serve.md": {
         "clients ══► HTTP thread    ─┬─► decode ─► [admission] ─┬────────────────► pipeline ─► encode ─► answer": PICTURE,

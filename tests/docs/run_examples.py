@@ -97,7 +97,14 @@ def python_package(_):
     module("tessera", BUILD / "python")
 
 
+def etcd(_):
+    for program in ("etcd", "etcdctl"):
+        if shutil.which(program) is None:
+            raise Skipped(f"there is no {program}")
+
+
 NEEDS = {
+    "etcd": etcd,
     "ocr": lambda _: built("examples/ocr/ocr"),
     "speech": lambda _: built("examples/speech/speech"),
     "derived_size": lambda _: built("tests/derived/derived_size"),

@@ -56,7 +56,7 @@ class Pages(unittest.TestCase):
         self.needs("man")
         text = " ".join(printed(PAGES / "tessera-run.1").split())
         self.assertIn("--require-full-offload a host step is an error", text)
-        self.assertIn("--device TEXT sim, host or ref. Default: sim.", text)
+        self.assertIn("--device TEXT sim, host, ref, or a processor of a cluster: cluster:HOST:PORT?cores=4. Default: sim.", text)
         self.assertIn("tessera run model.onnx --input x=photo.png", text)
         self.assertIn("architecture: a profile's name or a .toml file", text)
         words = help_of(PROGRAM, "run").split("\n")[0]

@@ -6,7 +6,7 @@
 namespace tessera::tools {
 
 Action serve_action(CLI::App& app);
-Action cluster_action(CLI::App& app);  // try
+Action cluster_action(CLI::App& app);  // try, slurm
 Action master_action(CLI::App& app);
 Action node_action(CLI::App& app);
 

@@ -1,5 +1,7 @@
 #include "tools/service/arguments.h"
 
+#include "tools/service/configuration.h"
+
 namespace tessera::tools {
 
 void ServeArguments::add_to(CLI::App& app) {
@@ -50,6 +52,7 @@ void ServeArguments::add_to(CLI::App& app) {
   app.add_option("--seconds", seconds, "end after so long; 0: with a signal")
       ->check(CLI::Range(0.0, 1e9));
   app.add_flag("--json", json, "an object a line for each event");
+  add_configuration_options(app);
 }
 
 void TlsArguments::add_to(CLI::App& app, const std::string& without_tls_help) {
@@ -94,7 +97,9 @@ void ServiceArguments::add_to(CLI::App& app, const char* port_option, int port_d
       ->capture_default_str();
   app.add_option("--seconds", seconds, "end after so long; 0: with a signal")
       ->check(CLI::Range(0.0, 1e9));
+  app.add_flag("--end-with-input", end_with_input, "end when standard input does, too");
   app.add_flag("--json", json, "an object a line for each event");
+  add_configuration_options(app);
 }
 
 void MasterArguments::add_to(CLI::App& app) {
@@ -134,8 +139,33 @@ void NodeArguments::add_to(CLI::App& app) {
                  "a line is added for each allocation that it gets and gives up, and each renewal");
 }
 
+void ClusterArguments::add_slurm_options(CLI::App& app) {
+  app.add_option(
+      "--run", command,
+      "slurm: for the shell; TESSERA_DEVICE names a device of --cores cores; ends with it");
+  app.add_option("--address", address, "slurm: where master, store and nodes listen")
+      ->capture_default_str();
+  app.add_option("--ttl-ms", ttl_ms, "slurm: milliseconds that a node's lease lasts")
+      ->check(CLI::Range(300, 600000))
+      ->capture_default_str();
+  app.add_option("--start-seconds", start_seconds, "slurm: that the nodes have to join")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  app.add_flag("--head", head, "slurm: be the master and its store; srun starts it so")->group("");
+}
+
+void ClusterArguments::add_watch_options(CLI::App& app) {
+  app.add_option("--http", http,
+                 "watch: where the page is served: PORT (of this machine only) or ADDRESS:PORT; "
+                 "port 0 takes any that is free")
+      ->capture_default_str();
+  app.add_option("--file", file,
+                 "watch: show what `cluster pool --json` has written, instead of a cluster");
+}
+
 void ClusterArguments::add_to(CLI::App& app) {
-  app.add_option("action", action, "try, nodes, pool, alloc, free, resize, drain or events")
+  app.add_option("action", action,
+                 "try, slurm, nodes, pool, watch, alloc, free, resize, drain or events")
       ->required();
   app.add_option("name", what, "of an allocation (alloc, free, resize) or node (drain)");
   app.add_option("--master", masters, "HOST:PORT of a master; several: whichever leads")
@@ -146,9 +176,9 @@ void ClusterArguments::add_to(CLI::App& app) {
   app.add_option("--patience", patience, "seconds that a master is waited for")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
-  app.add_option("--cores", cores, "alloc (1 unless given), resize: how many")
+  app.add_option("--cores", cores, "alloc, slurm (1 unless given), resize: how many")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--arch", arch, "alloc: of the card; try: of the cards (cloud16)");
+  app.add_option("--arch", arch, "alloc: of the card; try, slurm: of the cards (cloud16)");
   app.add_option("--memory-bytes", memory_bytes,
                  "alloc: of each group in which it has a core; 0: a core's part")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 50));
@@ -162,17 +192,19 @@ void ClusterArguments::add_to(CLI::App& app) {
   app.add_option("--nodes", nodes, "try: how many")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  app.add_option("--cards", cards, "try: of each node")
+  app.add_option("--cards", cards, "try, slurm: of each node")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
-  app.add_option("--port", port, "try: of the master; 0: any that is free")
+  app.add_option("--port", port, "try, slurm: of the master; 0: any that is free")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   app.add_flag("--etcd", etcd, "try: keep the records in an etcd that is started for it");
   app.add_flag("--timed", is_timed, "try: as `tessera node --timed`");
-  app.add_option("--seconds", seconds, "try: end after so long; 0: with a signal")
+  app.add_option("--seconds", seconds, "try, slurm, watch: end after so long; 0: with a signal")
       ->check(CLI::Range(0.0, 1e9));
   app.add_flag("--json", json, "print JSON");
+  add_slurm_options(app);
+  add_watch_options(app);
 }
 
 }  // namespace tessera::tools

@@ -48,7 +48,7 @@ struct ServiceArguments {
   bool store_tls = false;
   int ttl_ms = 3000;
   double seconds = 0;
-  bool json = false;
+  bool json = false, end_with_input = false;
 
   void add_to(CLI::App& app, const char* port_option, int port_default);
 };
@@ -74,13 +74,18 @@ struct ClusterArguments {
   std::string action, what;
   std::vector<std::string> masters = {"127.0.0.1:7400"};
   std::string arch, node, tenant, token_file;
-  int cores = 0, nodes = 4, cards = 1, port = 7400;
+  int cores = 0, nodes = 4, cards = 1, port = 7400, ttl_ms = 3000;
+  std::string address = "127.0.0.1", command, http = "8080", file;
   std::int64_t memory_bytes = 0, weight = 1, after = 0;
-  bool undo = false, etcd = false, is_timed = false, json = false;
-  double seconds = 0, patience = 10;
+  bool undo = false, etcd = false, is_timed = false, json = false, head = false;
+  double seconds = 0, patience = 10, start_seconds = 60;
   TlsArguments tls;
 
   void add_to(CLI::App& app);
+
+ private:
+  void add_slurm_options(CLI::App& app);
+  void add_watch_options(CLI::App& app);
 };
 
 }  // namespace tessera::tools

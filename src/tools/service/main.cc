@@ -8,7 +8,8 @@ namespace {
 
 constexpr Verb kVerbs[] = {
     {"serve", "what `tessera serve` does", "tessera serve --help", serve_action},
-    {"cluster", "what `tessera cluster try` does", "tessera cluster --help", cluster_action},
+    {"cluster", "what `tessera cluster try` and `slurm` do", "tessera cluster --help",
+     cluster_action},
     {"master", "what `tessera master` does", "tessera master --help", master_action},
     {"node", "what `tessera node` does", "tessera node --help", node_action},
 };

@@ -8,6 +8,8 @@
 #include "tools/service/actions.h"
 #include "tools/service/arguments.h"
 #include "tools/service/process.h"
+#include "tools/service/service_manager.h"
+#include "tools/service/until_end.h"
 #include "tools/terminal/standard_streams.h"
 
 namespace tessera::tools {
@@ -29,15 +31,19 @@ Status run_master(const MasterArguments& arguments) {
   TESSERA_TRY(const auto store, open_store(service));
   end_on_signals();
   TESSERA_TRY(const cluster::MessengerOptions messenger, service.tls.messenger());
-  TESSERA_TRY(auto master, cluster::RunningMaster::start(*store, {.address = service.address,
-                                                                  .port = service.port,
-                                                                  .advertised = service.advertised,
-                                                                  .messenger = messenger,
-                                                                  .master = std::move(options)}));
+  TESSERA_TRY(auto master,
+              cluster::RunningMaster::start(*store, {.address = service.address,
+                                                     .port = service.port,
+                                                     .advertised = service.advertised,
+                                                     .messenger = messenger,
+                                                     .master = std::move(options),
+                                                     .facts = facts_of({arguments.audit_file})}));
   tell_event(service.json, {{"event", "start"}, {"endpoint", master->endpoint()}},
              fmt::format("master at {}   (ends with Ctrl-C)", master->endpoint()));
   TESSERA_RETURN_IF_ERROR(check_standard_output());
-  wait_until_end(service.seconds);
+  tell_service_manager("READY=1");
+  wait_until_end(service.seconds, service.end_with_input);
+  tell_service_manager("STOPPING=1");
   master.reset();
   tell_event(service.json, {{"event", "end"}}, "ended; the next master leads");
   return check_standard_output();

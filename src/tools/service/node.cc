@@ -8,6 +8,8 @@
 #include "tools/service/actions.h"
 #include "tools/service/arguments.h"
 #include "tools/service/process.h"
+#include "tools/service/service_manager.h"
+#include "tools/service/until_end.h"
 #include "tools/terminal/standard_streams.h"
 
 namespace tessera::tools {
@@ -37,6 +39,7 @@ Status run_node(const NodeArguments& arguments) {
   options.is_timed = arguments.is_timed;
   options.cards.assign(static_cast<std::size_t>(arguments.cards), chip);
   options.node = std::move(node);
+  options.facts = facts_of({arguments.owner_log, arguments.audit_file});
   end_on_signals();
   TESSERA_TRY(auto running, cluster::RunningNode::start(*store, std::move(options)));
   tell_event(service.json,
@@ -46,7 +49,9 @@ Status run_node(const NodeArguments& arguments) {
               {"port", running->port()}},
              fmt::format("node {} at {}   (ends with Ctrl-C)", arguments.id, running->endpoint()));
   TESSERA_RETURN_IF_ERROR(check_standard_output());
-  wait_until_end(service.seconds);
+  tell_service_manager("READY=1");
+  wait_until_end(service.seconds, service.end_with_input);
+  tell_service_manager("STOPPING=1");
   running.reset();
   tell_event(service.json, {{"event", "end"}}, "ended; what it had is given up");
   return check_standard_output();

@@ -4,26 +4,22 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "store/etcd_store.h"
+#include "tessera/session.h"
 #include "tools/terminal/console.h"
-#include "tools/terminal/standard_streams.h"
 
 namespace tessera::tools {
 namespace {
-
-std::atomic<bool> interrupted = false;
 
 // Lines that cannot be written, as the disk is full, wait until there is room: so many, and then the oldest are lost.
 // Both is told on standard error.
@@ -115,32 +111,25 @@ Result<std::unique_ptr<store::Store>> open_store(const ServiceArguments& service
   return store::connect_etcd(options);
 }
 
+cluster::DaemonFacts facts_of(const std::vector<std::string>& files) {
+  cluster::DaemonFacts facts{.version = version(), .folders = {}};
+  for (const std::string& file : files) {
+    if (file.empty()) continue;
+    const std::string folder = std::filesystem::path(file).parent_path().string();
+    facts.folders.push_back(folder.empty() ? "." : folder);
+  }
+  std::ranges::sort(facts.folders);
+  const auto doubled = std::ranges::unique(facts.folders);
+  facts.folders.erase(doubled.begin(), doubled.end());
+  return facts;
+}
+
 std::string shared_memory_folder() {
   const char* const own = std::getenv("XDG_RUNTIME_DIR");  // NOLINT(concurrency-mt-unsafe)
   if (own != nullptr && *own != 0) return own;
   std::error_code failed;
   const auto folder = std::filesystem::temp_directory_path(failed);
   return failed ? "/tmp" : folder.string();
-}
-
-void tell_event(bool json, const nlohmann::json& document, const std::string& text) {
-  show_lines(json ? json_line(document) + "\n" : text + "\n");
-  std::fflush(stdout);
-}
-
-void end_on_signals() {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write
-  std::signal(SIGINT, [](int) { interrupted = true; });
-  std::signal(SIGTERM, [](int) { interrupted = true; });
-}
-
-void wait_until_end(double seconds) {
-  const auto begin = std::chrono::steady_clock::now();
-  while (!interrupted) {
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    if (seconds > 0 && elapsed.count() >= seconds) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
 }
 
 Result<std::function<void(const nlohmann::json&)>> line_log(const std::string& path) {

@@ -5,8 +5,10 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
+#include "cluster/daemon_facts.h"
 #include "store/store.h"
 #include "tools/service/arguments.h"
 
@@ -17,12 +19,8 @@ bool is_loopback(const std::string& address);
 Status check_address(const ServiceArguments& service);
 Result<std::unique_ptr<store::Store>> open_store(const ServiceArguments& service);
 
-// One event, which goes out at once: a JSON object or a text.
-void tell_event(bool json, const nlohmann::json& document, const std::string& text);
-// Before the first of the next: SIGINT and SIGTERM end wait_until_end().
-void end_on_signals();
-// Until the time is over (0: never), or a signal.
-void wait_until_end(double seconds);
+// Of a daemon of this program that writes these files (empty: none).
+cluster::DaemonFacts facts_of(const std::vector<std::string>& files);
 // Where nodes have their sockets of shared memory: XDG_RUNTIME_DIR, or the folder of temporary files.
 std::string shared_memory_folder();
 // Appends lines of JSON to a file, each at once. Empty path: nothing. The function may be called by threads.

@@ -20,6 +20,7 @@
 #include "tools/service/actions.h"
 #include "tools/service/arguments.h"
 #include "tools/service/process.h"
+#include "tools/service/service_manager.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/standard_streams.h"
 
@@ -224,8 +225,10 @@ Status serve_models(const ServeArguments& arguments) {
   std::signal(SIGINT, [](int) { serve_interrupted = true; });
   std::signal(SIGTERM, [](int) { serve_interrupted = true; });
   tell_start(arguments, listeners);
+  tell_service_manager("READY=1");
   TESSERA_RETURN_IF_ERROR(check_standard_output());
   wait_for_end(arguments);
+  tell_service_manager("STOPPING=1");
   TESSERA_RETURN_IF_ERROR(end_service(arguments, *service, listeners));
   return trace == nullptr ? Status() : trace->status();
 }

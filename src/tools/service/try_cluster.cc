@@ -19,6 +19,8 @@
 #include "tools/service/actions.h"
 #include "tools/service/arguments.h"
 #include "tools/service/process.h"
+#include "tools/service/slurm_cluster.h"
+#include "tools/service/until_end.h"
 #include "tools/terminal/standard_streams.h"
 
 namespace tessera::tools {
@@ -90,7 +92,8 @@ Status try_cluster(const ClusterArguments& arguments) {
   end_on_signals();
   TryStore store;
   TESSERA_RETURN_IF_ERROR(open_store(arguments.etcd, store));
-  TESSERA_TRY(auto master, cluster::RunningMaster::start(*store.store, {.port = arguments.port}));
+  TESSERA_TRY(auto master, cluster::RunningMaster::start(
+                               *store.store, {.port = arguments.port, .facts = facts_of({})}));
   std::vector<std::unique_ptr<cluster::RunningNode>> nodes;
   for (int i = 0; i < arguments.nodes; ++i) {
     cluster::RunningNodeOptions options;
@@ -98,6 +101,7 @@ Status try_cluster(const ClusterArguments& arguments) {
     options.cards.assign(static_cast<std::size_t>(arguments.cards), chip);
     options.node.id = fmt::format("n{}", i);
     options.is_timed = arguments.is_timed;
+    options.facts = facts_of({});
     TESSERA_TRY(nodes.emplace_back(), cluster::RunningNode::start(*store.store, options));
   }
   TESSERA_RETURN_IF_ERROR(wait_for_cards(master->endpoint(), arguments.nodes * arguments.cards));
@@ -129,8 +133,10 @@ Action cluster_action(CLI::App& app) {
   arguments->add_to(app);
   return [arguments]() -> Status {
     if (arguments->action == "try") return try_cluster(*arguments);
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("tessera-service has no '{}'; allowed is try", arguments->action)};
+    if (arguments->action == "slurm") return run_in_slurm(*arguments);
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("tessera-service has no '{}'; allowed are try and slurm", arguments->action)};
   };
 }
 

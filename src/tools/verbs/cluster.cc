@@ -9,6 +9,7 @@
 #include "cluster/address.h"
 #include "cluster/master_client.h"
 #include "cluster/messenger.h"
+#include "tools/cluster/watch_pool.h"
 #include "tools/program.h"
 #include "tools/service/arguments.h"
 #include "tools/terminal/console.h"
@@ -172,12 +173,25 @@ struct ClusterAction {
   Status (*act)(const ClusterArguments&);
 };
 
-Status try_one(const ClusterArguments&) { return start_service(); }
+Status in_service(const ClusterArguments&) { return start_service(); }
+
+Status watch_one(const ClusterArguments& arguments) {
+  const PoolQuestion question = [arguments](json request) {
+    return ask(arguments, std::move(request));
+  };
+  return watch_pool({.http = arguments.http,
+                     .file = arguments.file,
+                     .seconds = arguments.seconds,
+                     .json = arguments.json},
+                    question);
+}
 
 constexpr ClusterAction kActions[] = {
-    {"try", "", try_one},
+    {"try", "", in_service},
+    {"slurm", "", in_service},
     {"nodes", "", show_status},
     {"pool", "", show_status},
+    {"watch", "", watch_one},
     {"events", "", show_events},
     {"alloc", "", allocate},
     {"free", "the allocation's name", release},

@@ -1,4 +1,5 @@
-// tessera doctor: what this installation is made of, and a small network run on every device.
+// tessera doctor: what this installation is made of, and a small network run on every device; or what a cluster
+// lacks.
 #include <fmt/format.h>
 #include <hwy/highway.h>
 #include <hwy/targets.h>
@@ -8,9 +9,13 @@
 
 #include "arch/architecture_file.h"
 #include "arch/chip_config.h"
+#include "cluster/address.h"
+#include "cluster/messenger.h"
 #include "graph/graph.h"
 #include "network/network.h"
+#include "tools/cluster/cluster_checks.h"
 #include "tools/files/tensor_file.h"
+#include "tools/service/arguments.h"
 #include "tools/terminal/console.h"
 #include "tools/verb.h"
 
@@ -97,12 +102,65 @@ Status doctor(bool json) {
   return Error{ErrorCode::kInternal, "a check failed"};
 }
 
+struct DoctorArguments {
+  ClusterCheckOptions cluster;
+  std::string token_file;
+  TlsArguments tls;
+  double patience = 3;
+  bool json = false;
+};
+
+Status check_the_cluster(const DoctorArguments& arguments) {
+  ClusterCheckOptions options = arguments.cluster;
+  options.version = version();
+  options.patience = std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * arguments.patience));
+  if (!arguments.token_file.empty()) {
+    TESSERA_TRY(options.token, cluster::read_token(arguments.token_file));
+  }
+  TESSERA_TRY(const cluster::MessengerOptions messenger_options, arguments.tls.messenger());
+  TESSERA_TRY(const auto messenger, cluster::Messenger::create(messenger_options));
+  const std::vector<ClusterCheck> checks = check_cluster(options, *messenger);
+  int errors = 0;
+  nlohmann::json list = nlohmann::json::array();
+  for (const ClusterCheck& check : checks) {
+    errors += check.outcome == ClusterCheck::Outcome::kError ? 1 : 0;
+    const char* const outcome = outcome_name(check.outcome);
+    list.push_back({{"check", check.check},
+                    {"subject", check.subject},
+                    {"outcome", outcome},
+                    {"detail", check.detail},
+                    {"remedy", check.remedy}});
+    if (arguments.json) continue;
+    show("{:<8} {:<13} {}: {}\n", outcome, check.check, check.subject, check.detail);
+    if (!check.remedy.empty()) show("{:<22} {}\n", "", check.remedy);
+  }
+  if (arguments.json) show_lines(json_text({{"ok", errors == 0}, {"checks", list}}) + "\n");
+  if (errors == 0) return {};
+  return Error{ErrorCode::kUnavailable,
+               fmt::format("{} check{} failed", errors, errors == 1 ? "" : "s")};
+}
+
 }  // namespace
 
 Action doctor_verb(CLI::App& app) {
-  auto json = std::make_shared<bool>(false);  // shared with the returned action
-  app.add_flag("--json", *json, "print one JSON object");
-  return [json] { return doctor(*json); };
+  auto arguments = std::make_shared<DoctorArguments>();  // shared with the returned action
+  ClusterCheckOptions& cluster = arguments->cluster;
+  app.add_option("--cluster", cluster.masters,
+                 "check a cluster instead: HOST:PORT of a master, once for each");
+  app.add_option("--certificate", cluster.certificates,
+                 "of a cluster: a PEM file that must not end soon; once for each");
+  app.add_option("--tenant", cluster.tenant, "of a cluster: who asks, where it has no tokens");
+  app.add_option("--token-file", arguments->token_file, "of a cluster: an operator's token");
+  arguments->tls.add_to(app, "of a cluster: beyond this machine without TLS, if that is meant");
+  app.add_option("--patience", arguments->patience, "of a cluster: seconds for each that is asked")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  app.add_flag("--json", arguments->json, "print one JSON object");
+  return [arguments]() -> Status {
+    if (!arguments->cluster.masters.empty()) return check_the_cluster(*arguments);
+    if (arguments->cluster.certificates.empty()) return doctor(arguments->json);
+    return Error{ErrorCode::kInvalidArgument, "--certificate belongs to --cluster"};
+  };
 }
 
 }  // namespace tessera::tools

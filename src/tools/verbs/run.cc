@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cluster/address.h"
 #include "tools/files/tensor_file.h"
 #include "tools/run/arguments.h"
 #include "tools/run/images.h"
@@ -61,7 +62,11 @@ Status check_cores(const RunArguments& arguments) {
 }
 
 Status run(const RunArguments& arguments) {
-  TESSERA_TRY(const DeviceKind device, device_kind_from_name(arguments.device));
+  DeviceKind device = DeviceKind::kSim;
+  const bool is_remote = cluster::is_cluster_address(arguments.device);
+  if (!is_remote) {
+    TESSERA_TRY(device, device_kind_from_name(arguments.device));
+  }
   TESSERA_RETURN_IF_ERROR(check_options(arguments, device));
   TESSERA_RETURN_IF_ERROR(check_cores(arguments));
   if (!arguments.others.empty()) return run_shared(arguments);
@@ -87,6 +92,7 @@ Status run(const RunArguments& arguments) {
       read_images(arguments.inputs, network.inputs(), preprocessing, arguments.cores.images()));
   SessionOptions options;
   options.device = device;
+  if (is_remote) options.cluster = arguments.device;
   options.threads = arguments.threads;
   options.timing_only = arguments.timing_only;
   options.check_hazards = arguments.check_hazards;
@@ -143,7 +149,9 @@ Action run_verb(CLI::App& app) {
       "being 0, 1, ... or the file's name without its ending");
   app.add_option("--preprocess", arguments->preprocess,
                  "for pictures: \"mean=R,G,B;std=R,G,B;order=rgb|bgr\" (default mean 0, std 255)");
-  app.add_option("--device", arguments->device, "sim, host or ref")->capture_default_str();
+  app.add_option("--device", arguments->device,
+                 "sim, host, ref, or a processor of a cluster: cluster:HOST:PORT?cores=4")
+      ->capture_default_str();
   arguments->cores.add_to(app);
   arguments->cores.add_images_to(app);
   app.add_option("--threads", arguments->threads, "threads of the host device (0: all)")
