@@ -70,7 +70,6 @@ void NodeAgent::tick() {
   renew();
   if (!is_registered()) register_now();
   report_unused();
-  report_figures();
 }
 
 json NodeAgent::health() const {
@@ -92,9 +91,7 @@ void NodeAgent::report_figures() {
   json request = {{"call", "figures"}, {"node", options_.id}};
   {
     const Lock lock(mutex_);
-    const auto now = clock_();
-    if (!is_registered() || now < next_figures_) return;
-    next_figures_ = now + options_.figures_period;
+    if (!is_registered()) return;
     request["secret"] = cluster_.secret;
   }
   request["allocs"] = options_.figures();

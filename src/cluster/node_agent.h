@@ -55,14 +55,13 @@ struct NodeOptions {
   std::chrono::milliseconds idle_limit{5000};
   // Counts of each allocation, for the master to show: "tenant", "alloc" and numbers. Null: none are sent.
   std::function<nlohmann::json()> figures = {};
-  std::chrono::milliseconds figures_period{1000};
   // Who owned what, line by line, JSON: "held", "own", "disown" with times of the steady clock.
   std::function<void(const nlohmann::json&)> log = {};
   // A line for each request that is refused, since its tenant sends too many.
   std::function<void(const nlohmann::json&)> audit = {};
 };
 
-// For several threads at once, but for tick().
+// For several threads at once, but for tick() and report_figures(), which have one each.
 class NodeAgent {
  public:
   // All of them outlive it.
@@ -72,6 +71,8 @@ class NodeAgent {
 
   // Registers, renews, fences, reports. To be called every TTL / 12 or more often, by one thread.
   void tick();
+  // Tells the master the counts of each allocation. Waits for it and for the store, as renewals must not.
+  void report_figures();
   // Gives up what it has, and its lease.
   void leave();
 
@@ -113,7 +114,6 @@ class NodeAgent {
   void renew();
   void register_now();
   void report_unused();
-  void report_figures();
   void fence(const std::string& why);
   void drop(const AllocKey& key, const std::string& why);
   Status check_master(const nlohmann::json& request);
@@ -138,8 +138,8 @@ class NodeAgent {
   mutable std::mutex mutex_;  // of what follows
   ClusterRecord cluster_;     // empty: none is known yet
   std::string incarnation_;
-  std::chrono::steady_clock::time_point next_report_{}, next_figures_{};
-  std::string figures_to_;         // the master that took the last ones; of the ticking thread
+  std::chrono::steady_clock::time_point next_report_{};
+  std::string figures_to_;  // the master that took the last ones; of the thread of report_figures()
   std::int64_t master_epoch_ = 0;  // the largest that has called
   std::map<AllocKey, Held> held_;
   std::map<AllocKey, Granting> granting_;  // grants under way

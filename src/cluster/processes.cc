@@ -55,6 +55,8 @@ class Ticker {
   std::thread thread_;
 };
 
+constexpr milliseconds kFiguresPeriod{1000};
+
 milliseconds period_of(milliseconds ttl) {
   return std::clamp(ttl / 30, milliseconds(5), milliseconds(100));
 }
@@ -154,9 +156,11 @@ class NodeRuns : public RunningNode, private Responder {
     service_->set_agent(agent_.get());
     is_ready_ = true;
     ticker_ = std::make_unique<Ticker>(period, [this] { agent_->tick(); });
+    figures_ = std::make_unique<Ticker>(kFiguresPeriod, [this] { agent_->report_figures(); });
     return {};
   }
   ~NodeRuns() override {
+    figures_.reset();
     ticker_.reset();
     if (agent_ != nullptr) agent_->leave();
     server_.reset();
@@ -210,7 +214,7 @@ class NodeRuns : public RunningNode, private Responder {
   std::unique_ptr<NodeAgent> agent_;
   std::atomic<bool> is_ready_ = false;
   std::unique_ptr<MessageServer> server_;
-  std::unique_ptr<Ticker> ticker_;
+  std::unique_ptr<Ticker> ticker_, figures_;
 };
 
 }  // namespace
