@@ -1,11 +1,12 @@
 # cmake -D FOLDER=web/dist -D OUTPUT=x.cc -P embed_page.cmake
-# Writes the built page into a C++ source as raw strings (see src/dashboard/page.h).
-file(READ ${FOLDER}/index.html html)
-file(READ ${FOLDER}/page.js script)
-file(READ ${FOLDER}/page.css style)
-file(READ ${FOLDER}/pool.html pool_html)
-file(READ ${FOLDER}/pool.js pool_script)
-file(READ ${FOLDER}/pool.css pool_style)
+# Writes the built pages into a C++ source as raw strings (see src/dashboard/page.h).
+
+# add_page(PATH FILE TYPE): FILE of the folder is answered for PATH.
+function(add_page path file type)
+  file(READ ${FOLDER}/${file} text)
+  file(APPEND ${OUTPUT} "    PageFile{\"${path}\", \"${type}; charset=utf-8\", R\"PAGE(${text})PAGE\"},\n")
+endfunction()
+
 file(WRITE ${OUTPUT} "// Written by cmake/embed_page.cmake from web/.
 #include \"dashboard/page.h\"
 
@@ -15,25 +16,14 @@ namespace tessera::dashboard {
 namespace {
 
 constexpr std::array kFiles = {
-    PageFile{\"/\", \"text/html; charset=utf-8\", R\"PAGE(")
-file(APPEND ${OUTPUT} "${html}")
-file(APPEND ${OUTPUT} ")PAGE\"},
-    PageFile{\"/page.js\", \"text/javascript; charset=utf-8\", R\"PAGE(")
-file(APPEND ${OUTPUT} "${script}")
-file(APPEND ${OUTPUT} ")PAGE\"},
-    PageFile{\"/page.css\", \"text/css; charset=utf-8\", R\"PAGE(")
-file(APPEND ${OUTPUT} "${style}")
-file(APPEND ${OUTPUT} ")PAGE\"},
-    PageFile{\"/pool\", \"text/html; charset=utf-8\", R\"PAGE(")
-file(APPEND ${OUTPUT} "${pool_html}")
-file(APPEND ${OUTPUT} ")PAGE\"},
-    PageFile{\"/pool.js\", \"text/javascript; charset=utf-8\", R\"PAGE(")
-file(APPEND ${OUTPUT} "${pool_script}")
-file(APPEND ${OUTPUT} ")PAGE\"},
-    PageFile{\"/pool.css\", \"text/css; charset=utf-8\", R\"PAGE(")
-file(APPEND ${OUTPUT} "${pool_style}")
-file(APPEND ${OUTPUT} ")PAGE\"},
-};
+")
+add_page(/ index.html text/html)
+add_page(/page.js page.js text/javascript)
+add_page(/page.css page.css text/css)
+add_page(/pool pool.html text/html)
+add_page(/pool.js pool.js text/javascript)
+add_page(/pool.css pool.css text/css)
+file(APPEND ${OUTPUT} "};
 
 }  // namespace
 
