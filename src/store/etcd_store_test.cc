@@ -113,10 +113,10 @@ TEST_F(EtcdMembers, WithoutAQuorumCallsSaySoWithinTheirTimeAndGoOnWithIt) {
 
 TEST_F(EtcdMembers, WhereNoMemberCanBeReachedTheErrorNamesThemAll) {
   for (int member = 0; member < 3; ++member) etcd().kill(member);
-  const Result<MaybeEntry> read = store_->read("/a", 2s);
+  const Result<MaybeEntry> read = store_->read("/a", 5s);
   ASSERT_FALSE(read.ok());
   const auto& at = etcd().endpoints();
-  EXPECT_NE(read.error().message.find("read '/a': no member can be reached within 2000 ms"),
+  EXPECT_NE(read.error().message.find("read '/a': no member can be reached within 5000 ms"),
             std::string::npos)
       << read.error().message;
   for (const std::string& endpoint : at) {

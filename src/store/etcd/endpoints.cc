@@ -108,7 +108,7 @@ bool is_transient(const grpc::Status& status) {
 struct Endpoints::Round {
   Repeat repeat = Repeat::kAllowed;
   grpc::Status status{};              // of kAnswered
-  std::vector<std::string> failed{};  // "ENDPOINT: why" of the last round
+  std::vector<std::string> failed{};  // of each endpoint: why it failed when it was asked last
   bool was_reached = false, has_no_leader = false, is_unknown = false;
 };
 
@@ -219,12 +219,16 @@ void Endpoints::forget_token() {
   token_.clear();
 }
 
-Endpoints::Verdict Endpoints::try_one(Endpoint& endpoint, const Attempt& attempt,
-                                      Clock::time_point deadline, Round& round) {
-  const Clock::time_point own = std::min(deadline, Clock::now() + attempt_time_);
-  if (!connect(endpoint, own)) {
-    round.failed.push_back(endpoint.address + ": cannot be reached" +
-                           (has_tls_ ? ", or TLS was refused" : ""));
+Endpoints::Verdict Endpoints::try_one(std::size_t index, const Attempt& attempt,
+                                      Clock::time_point deadline, std::size_t left, Round& round) {
+  Endpoint& endpoint = *endpoints_[index];
+  std::string& failed = round.failed[index];
+  const Clock::time_point now = Clock::now();
+  const Clock::time_point own = std::min(deadline, now + attempt_time_);
+  // A member that lets one wait leaves the others their share of the time.
+  const Clock::duration share = (deadline - now) / static_cast<Clock::rep>(left);
+  if (!connect(endpoint, std::min(own, now + share))) {
+    failed = has_tls_ ? "cannot be reached, or TLS was refused" : "cannot be reached";
     return Verdict::kNext;
   }
   round.was_reached = true;
@@ -253,10 +257,8 @@ Endpoints::Verdict Endpoints::try_one(Endpoint& endpoint, const Attempt& attempt
   if (!has_no_token && !is_refused_before(status) && !is_transient(status)) {
     return Verdict::kAnswered;
   }
-  round.failed.push_back(fmt::format("{}: {}", endpoint.address,
-                                     status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED
-                                         ? "no answer in time"
-                                         : status.error_message()));
+  failed = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ? "no answer in time"
+                                                                      : status.error_message();
   round.has_no_leader |= status.error_message() == "etcdserver: no leader";
   const bool is_safe =
       !was_sent || has_no_token || is_refused_before(status) || round.repeat == Repeat::kAllowed;
@@ -267,22 +269,23 @@ Endpoints::Verdict Endpoints::try_one(Endpoint& endpoint, const Attempt& attempt
 Result<grpc::Status> Endpoints::call(const std::string& what, Repeat repeat, Milliseconds timeout,
                                      const Attempt& attempt) {
   const Clock::time_point deadline = deadline_after(timeout);
+  const std::size_t count = endpoints_.size();
   Round round{.repeat = repeat};
+  round.failed.assign(count, "not asked, the time was over");
   for (;;) {
     const std::size_t first = preferred_;
-    round.failed.clear();
-    for (std::size_t i = 0; i < endpoints_.size(); ++i) {
-      Endpoint& endpoint = at(first + i);
-      const Verdict verdict = try_one(endpoint, attempt, deadline, round);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t index = (first + i) % count;
+      const Verdict verdict = try_one(index, attempt, deadline, count - i, round);
       if (verdict == Verdict::kAnswered) {
-        preferred_ = (first + i) % endpoints_.size();
+        preferred_ = index;
         return round.status;
       }
       if (verdict == Verdict::kUnknown) {
-        preferred_ = (first + i + 1) % endpoints_.size();
+        preferred_ = (index + 1) % count;
         return give_up(what, timeout, round);
       }
-      if (i + 1 < endpoints_.size() && Clock::now() >= deadline) break;
+      if (i + 1 < count && Clock::now() >= deadline) break;
     }
     if (Clock::now() + kBetweenRounds >= deadline) return give_up(what, timeout, round);
     std::this_thread::sleep_for(kBetweenRounds);
@@ -293,11 +296,15 @@ Error Endpoints::give_up(const std::string& what, Milliseconds timeout, const Ro
   const char* reason = "no answer in time: no quorum, or slow";
   if (!round.was_reached) reason = "no member can be reached";
   if (round.has_no_leader) reason = "no quorum";
+  std::vector<std::string> failed;
+  for (std::size_t i = 0; i < endpoints_.size(); ++i) {
+    failed.push_back(fmt::format("{}: {}", endpoints_[i]->address, round.failed[i]));
+  }
   const char* rest =
       round.is_unknown ? "; whether it was carried out is not known: read again" : "";
   return {ErrorCode::kUnavailable,
           fmt::format("{}: {}: {} within {} ms ({}){}", describe(), what, reason, timeout.count(),
-                      fmt::join(round.failed, "; "), rest)};
+                      fmt::join(failed, "; "), rest)};
 }
 
 std::chrono::system_clock::time_point wall_deadline(Clock::time_point deadline) {

@@ -68,8 +68,8 @@ class Endpoints {
   Endpoints() = default;
   struct Round;
   enum class Verdict { kAnswered, kNext, kUnknown };
-  Verdict try_one(Endpoint& endpoint, const Attempt& attempt, Clock::time_point deadline,
-                  Round& round);
+  Verdict try_one(std::size_t index, const Attempt& attempt, Clock::time_point deadline,
+                  std::size_t left, Round& round);
   Error give_up(const std::string& what, Milliseconds timeout, const Round& round) const;
 
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
