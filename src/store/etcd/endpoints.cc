@@ -157,11 +157,13 @@ std::string Endpoints::describe() const {
 }
 
 bool Endpoints::connect(Endpoint& endpoint, Clock::time_point deadline) {
-  for (;;) {
+  for (bool was_refused = false;;) {
     const grpc_connectivity_state state = endpoint.channel->GetState(true);
     if (state == GRPC_CHANNEL_READY) return true;
-    // gRPC connects again while somebody waits for it.
+    // gRPC connects again while somebody waits for it: once more is enough.
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE) {
+      if (was_refused) return false;
+      was_refused = true;
       const Clock::time_point soon = std::min(deadline, Clock::now() + kForConnection);
       if (!endpoint.channel->WaitForStateChange(state, wall_deadline(soon))) return false;
       continue;
