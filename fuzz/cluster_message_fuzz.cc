@@ -1,7 +1,9 @@
-// What other processes of a cluster may send: heads of messages, records, results of runs, tenants' files.
+// What other processes of a cluster may send: heads of messages, records, results of runs, tenants' files, batches and
+// statistics of cards that run one network together.
 #include <cstring>
 #include <string>
 
+#include "card/peer_batch.h"
 #include "cluster/address.h"
 #include "cluster/fields.h"
 #include "cluster/message.h"
@@ -13,6 +15,14 @@
 namespace {
 
 using namespace tessera::cluster;
+
+// What is taken is written as it came.
+void check_same(std::span<const std::byte> bytes, const std::vector<std::byte>& written) {
+  if (written.size() != bytes.size() ||
+      std::memcmp(written.data(), bytes.data(), bytes.size()) != 0) {
+    __builtin_trap();
+  }
+}
 
 // What is taken is written as it was understood, and then read as the same.
 template <typename Parse>
@@ -30,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   if (size == 0) return 0;
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data + 1), size - 1);
   const std::string text(reinterpret_cast<const char*>(data + 1), size - 1);
-  switch (data[0] % 7) {
+  switch (data[0] % 9) {
     case 0:
       check(parse_node, text);
       break;
@@ -56,12 +66,17 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     }
     case 5: {
       const auto run = parse_details(bytes);
-      if (!run.ok()) break;
-      const auto written = encode_details(*run);
-      if (written.size() != bytes.size() ||
-          std::memcmp(written.data(), bytes.data(), bytes.size()) != 0) {
-        __builtin_trap();
-      }
+      if (run.ok()) check_same(bytes, encode_details(*run));
+      break;
+    }
+    case 6: {
+      const auto batch = tessera::card::parse_batch(bytes);
+      if (batch.ok()) check_same(bytes, tessera::card::encode_batch(*batch));
+      break;
+    }
+    case 7: {
+      const auto statistics = tessera::card::parse_statistics(bytes);
+      if (statistics.ok()) check_same(bytes, tessera::card::encode_statistics(*statistics));
       break;
     }
     default: {

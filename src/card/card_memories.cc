@@ -61,7 +61,6 @@ CardMemories::CardMemories(const ChipConfig& chip, const CardPlacement& placemen
   for (const int core : placement.core) places_.core.push_back(static_cast<std::uint8_t>(core));
   for (const int group : placement.group) places_.group.push_back(static_cast<std::uint8_t>(group));
   std::vector<std::vector<engines::CorePort>> by_group(static_cast<std::size_t>(units_.groups));
-  std::size_t outstanding = 0;
   for (std::size_t core = 0; core < ports.size(); ++core) {
     group_of_core_.push_back(placement.core[core] / card.cores_per_group);
     for (engines::DramPort* port : ports[core]) {
@@ -69,12 +68,12 @@ CardMemories::CardMemories(const ChipConfig& chip, const CardPlacement& placemen
           {.port = port,
            .core = placement.core[core] % card.cores_per_group,
            .places = use == Use::kOneProgram ? &places_ : nullptr});
-      outstanding += port->completions.capacity();
+      outstanding_ += port->completions.capacity();
     }
   }
   std::vector<engines::MemoryPort*> memories;
   for (int group = 0; group < units_.groups; ++group) {
-    channels_.push_back(std::make_unique<engines::ChannelMemory>(chip, outstanding));
+    channels_.push_back(std::make_unique<engines::ChannelMemory>(chip, outstanding_));
     memories.push_back(channels_.back().get());
   }
   memory_ = std::make_unique<engines::CardMemory>(units_, ring_, network_, by_group, memories);

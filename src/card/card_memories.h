@@ -33,6 +33,10 @@ class CardMemories {
   void step(Cycles now) { memory_->step(now); }
   // Of the tenants of shared cards.
   engines::CardMemory& of_tenants() { return *memory_; }
+  // Null where there is one card.
+  engines::NetworkStations* network() { return memory_->network(); }
+  // Requests of all cores that are on their way at once, at most.
+  std::size_t outstanding() const { return outstanding_; }
 
   // A request that the program may not make, or members of a share that do not agree.
   Status check_exceptions();
@@ -76,6 +80,7 @@ class CardMemories {
   engines::NetworkSizes network_;
   engines::CardPlaces places_;
   std::vector<int> group_of_core_;
+  std::size_t outstanding_ = 0;
   std::vector<std::unique_ptr<engines::ChannelMemory>> channels_;  // of each group
   std::unique_ptr<engines::CardMemory> memory_;
 };

@@ -127,7 +127,7 @@ Status ProgramCores::begin(const Placed& placed, std::size_t segment, const Core
   std::vector<isa::TaskId> firsts;
   for (std::size_t core = 0; core < cores_.size(); ++core) {
     runs_[core] = {.network = placed.networks[core], .segment = segment, .arrival = at};
-    TESSERA_RETURN_IF_ERROR(begin_core(core, options, nullptr));
+    if (is_here(core)) TESSERA_RETURN_IF_ERROR(begin_core(core, options, nullptr));
     firsts.push_back(placed.program->cores[core].segments[segment].task_first);
   }
   if (options.check_hazards) {
@@ -141,6 +141,7 @@ Status ProgramCores::begin(const Placed& placed, std::size_t segment, const Core
     if (options.shuffle_seed != 0) {
       orders_.emplace_back(cores_[core]->boxes.layout, options.shuffle_seed + core);
     }
+    if (!is_here(core)) continue;
     cores_[core]->boxes.control.begin_segments(firsts);
     cores_[core]->start_clock(at);
   }
@@ -187,8 +188,9 @@ void ProgramCores::make_hazard_check() {
 
 Cycles ProgramCores::next() const {
   Cycles earliest = news_->next();
-  for (const CoreState* core : cores_) {
-    if (!core->done()) earliest = std::min(earliest, core->boxes.wakes.earliest());
+  for (std::size_t i = 0; i < cores_.size(); ++i) {
+    const CoreState& core = *cores_[i];
+    if (is_here(i) && !core.done()) earliest = std::min(earliest, core.boxes.wakes.earliest());
   }
   return earliest;
 }
@@ -201,11 +203,20 @@ void ProgramCores::take_news(Cycles now) {
 }
 
 bool ProgramCores::done() const {
-  return std::ranges::all_of(cores_, [](const CoreState* core) { return core->done(); });
+  for (std::size_t core = 0; core < cores_.size(); ++core) {
+    if (is_here(core) && !cores_[core]->done()) return false;
+  }
+  return true;
+}
+
+void ProgramCores::leave_out(std::vector<bool> cores_here) {
+  here_ = std::move(cores_here);
+  for (CoreState* core : cores_) core->boxes.store.copy_ahead();
 }
 
 Status ProgramCores::stopped() const {
   for (std::size_t core = 0; core < cores_.size(); ++core) {
+    if (!is_here(core)) continue;
     for (const CoreState::Progress& at : cores_[core]->progress) {
       if (at.stopped) return at.status.error().with_context(fmt::format("core {}", core));
     }
@@ -215,23 +226,27 @@ Status ProgramCores::stopped() const {
 
 Cycles ProgramCores::last_cycle() const {
   Cycles last = begin_;
-  for (const CoreState* core : cores_) last = std::max(last, core->end);
+  for (std::size_t core = 0; core < cores_.size(); ++core) {
+    if (is_here(core)) last = std::max(last, cores_[core]->end);
+  }
   return last;
 }
 
 std::string ProgramCores::describe() const {
   std::string text;
   for (std::size_t core = 0; core < cores_.size(); ++core) {
-    if (cores_[core]->done()) continue;
+    if (!is_here(core) || cores_[core]->done()) continue;
     text += fmt::format("\ncore {}:\n  {}", core, cores_[core]->boxes.describe());
   }
   return text;
 }
 
-Status ProgramCores::end() {
-  for (CoreState* core : cores_) {
-    core->end_clock();
-    end_ = std::max(end_, core->end);
+Status ProgramCores::end(Cycles last) {
+  end_ = std::max(end_, last);
+  for (std::size_t core = 0; core < cores_.size(); ++core) {
+    if (!is_here(core)) continue;
+    cores_[core]->end_clock();
+    end_ = std::max(end_, cores_[core]->end);
   }
   if (!hazards_) return {};
   TESSERA_RETURN_IF_ERROR(races_of(*hazards_));  // a race says more than what came of it
@@ -244,6 +259,10 @@ CardStatistics ProgramCores::collect() {
   statistics.cycles = end_ - begin_;
   for (std::size_t core = 0; core < cores_.size(); ++core) {
     CoreState& state = *cores_[core];
+    if (!is_here(core)) {
+      statistics.cores.emplace_back();
+      continue;
+    }
     const Cycles ended = state.end;
     state.end = end_;  // until then it is idle
     NetworksResult result = state.collect({&runs_[core], 1});

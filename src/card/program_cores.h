@@ -51,6 +51,9 @@ class ProgramCores {
   // A segment that begins at cycle `at` of the card, from quiet cores. `placed` outlives the run.
   Status begin(const Placed& placed, std::size_t segment, const CoreOptions& options, Cycles at);
   engines::RemoteNews& news() { return *news_; }  // of the segment
+  // From now on these cores alone run here, by number, and the others in other processes (card/card_peers.h): they
+  // are done, and have no statistics.
+  void leave_out(std::vector<bool> cores_here);
   // When a core or news next has something to do by itself.
   Cycles next() const;
   // Steps what is due at `now`. Calls `asked(core)` for each that has asked its memory for something.
@@ -59,7 +62,7 @@ class ProgramCores {
     take_news(now);
     for (std::size_t core = 0; core < cores_.size(); ++core) {
       CoreState& state = *cores_[core];
-      if (state.done() || state.boxes.wakes.earliest() > now) continue;
+      if (!is_here(core) || state.done() || state.boxes.wakes.earliest() > now) continue;
       if (state.step_cycle(now, orders_.empty() ? nullptr : &orders_[core])) asked(core);
     }
   }
@@ -71,11 +74,12 @@ class ProgramCores {
   Cycles last_cycle() const;
 
   // Behind the last cycle: races, if they were looked for; then the statistics, in cycles since the
-  // segment began, without what the cores have in common.
-  Status end();
+  // segment began, without what the cores have in common. `last`: when a core elsewhere has ended, if later.
+  Status end(Cycles last = 0);
   CardStatistics collect();
 
  private:
+  bool is_here(std::size_t core) const { return here_.empty() || here_[core]; }
   Status begin_core(std::size_t core, CoreOptions options, engines::HazardCheck* check);
   void note_written_before(std::size_t segment);
   void make_hazard_check();
@@ -91,6 +95,7 @@ class ProgramCores {
   std::optional<engines::RemoteNews> news_;
   std::optional<engines::HazardCheck> hazards_;
   engines::WrittenBytes written_;
+  std::vector<bool> here_;  // by core; empty: all
   Cycles begin_ = 0, end_ = 0;
 };
 

@@ -108,6 +108,11 @@ Status set(ClusterAddress& address, const std::string& key, const std::string& v
     address.cores = static_cast<int>(count);
     return {};
   }
+  if (key == "cards") {
+    TESSERA_TRY(count, number(key, value, 1, 64));
+    address.cards = static_cast<int>(count);
+    return {};
+  }
   if (key == "in_flight") {
     TESSERA_TRY(count, number(key, value, 1, 64));
     address.in_flight = static_cast<int>(count);
@@ -119,9 +124,9 @@ Status set(ClusterAddress& address, const std::string& key, const std::string& v
     return {};
   }
   return Error{ErrorCode::kInvalidArgument,
-               fmt::format("there is no '{}'; allowed are cores, arch, memory, weight, name, node, "
-                           "alloc, tenant, token_file, in_flight, patience, medium, tls_authority, "
-                           "tls_certificate, tls_key, without_tls",
+               fmt::format("there is no '{}'; allowed are cores, cards, arch, memory, weight, "
+                           "name, node, alloc, tenant, token_file, in_flight, patience, medium, "
+                           "tls_authority, tls_certificate, tls_key, without_tls",
                            key)};
 }
 
@@ -158,11 +163,13 @@ Result<ClusterAddress> parse_cluster_address(const std::string& text) {
     address.masters.push_back(master);
   }
   if (question == std::string::npos) return address;
+  bool has_cores = false;
   for (const std::string& pair : split(rest.substr(question + 1), '&')) {
     const std::size_t equals = pair.find('=');
     if (equals == std::string::npos) {
       return invalid(text, fmt::format("'{}' is no KEY=VALUE", pair));
     }
+    has_cores = has_cores || pair.starts_with("cores=");
     const Status done = set(address, pair.substr(0, equals), pair.substr(equals + 1));
     if (!done.ok())
       return Error{done.error().code, fmt::format("'{}': {}", text, done.error().message)};
@@ -172,6 +179,7 @@ Result<ClusterAddress> parse_cluster_address(const std::string& text) {
     return invalid(text,
                    "tls_authority, tls_certificate and tls_key belong together; give all of them");
   }
+  if (address.cards > 1 && !has_cores) address.cores = 0;
   return address;
 }
 

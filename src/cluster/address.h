@@ -3,6 +3,7 @@
 //   cluster:HOST:PORT[,HOST:PORT...][?KEY=VALUE&...]
 //
 //   cores=4         that it gets for itself                 1
+//   cards=2         over so many cards as a whole, of one or more machines    1; then cores= is of all together
 //   arch=cloud16    of the card                             the network's or device's architecture
 //   memory=BYTES    of each group in which it has a core    a core's part
 //   weight=2        of its channels, 1 to 16                1
@@ -32,7 +33,8 @@ enum class NodeMedium : std::uint8_t { kAuto, kTcp, kSharedMemory, kUcx };
 
 struct ClusterAddress {
   std::vector<std::string> masters;  // HOST:PORT
-  int cores = 1;
+  int cores = 1;                     // 0: all of its cards
+  int cards = 1;
   std::string arch, name, node, alloc, tenant;
   std::int64_t memory_bytes = 0, weight = 1;
   std::string token;

@@ -58,13 +58,15 @@ struct ClientSession::Run {
 };
 
 ClientSession::ClientSession(AllocRecord alloc, std::shared_ptr<device::VirtualProcessor> processor,
-                             NodeAgent& agent, PackageCache& packages, bool is_timed)
+                             std::shared_ptr<NodePart> part, NodeAgent& agent,
+                             PackageCache& packages, bool is_timed)
     : alloc_(std::move(alloc)),
       agent_(agent),
       packages_(packages),
       requests_(agent.requests_of(alloc_)),
       is_timed_(is_timed),
-      processor_(std::move(processor)) {
+      processor_(std::move(processor)),
+      part_(std::move(part)) {
   agent_.count_user(alloc_, 1);
 }
 
@@ -75,6 +77,7 @@ void ClientSession::close() {
   networks_.clear();
   blocks_.clear();
   processor_.reset();
+  part_.reset();
 }
 
 Result<Reply> ClientSession::handle(const Request& request, const json& text) {
@@ -118,7 +121,12 @@ Result<Reply> ClientSession::load(const json& request) {
   if (network == nullptr) return reply_of({{"missing", true}});
   network = network::repeated(network, config.images);
   auto made = std::make_unique<Network>();
-  TESSERA_TRY(made->backend, device::make_virtual_backend(config));
+  if (part_ != nullptr) {
+    config.processor = nullptr;
+    TESSERA_TRY(made->backend, NodePart::make_backend(part_, config));
+  } else {
+    TESSERA_TRY(made->backend, device::make_virtual_backend(config));
+  }
   if (is_timed_) made->backend = device::make_timed_backend(std::move(made->backend));
   auto set = made->backend->load(network);
   // That it does not load is what the client wants to know, and no fault of the node.

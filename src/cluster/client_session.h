@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "cluster/channel.h"
 #include "cluster/node_agent.h"
+#include "cluster/node_part.h"
 #include "cluster/package_cache.h"
 #include "device/backend.h"
 #include "device/virtual_card.h"
@@ -21,8 +22,10 @@ namespace tessera::cluster {
 // Requests come one after the other; close() from any thread.
 class ClientSession {
  public:
+  // `part`: of an allocation over several cards, which then runs what is loaded; null otherwise.
   ClientSession(AllocRecord alloc, std::shared_ptr<device::VirtualProcessor> processor,
-                NodeAgent& agent, PackageCache& packages, bool is_timed);
+                std::shared_ptr<NodePart> part, NodeAgent& agent, PackageCache& packages,
+                bool is_timed);
   ~ClientSession();
 
   const AllocRecord& alloc() const { return alloc_; }
@@ -53,6 +56,7 @@ class ClientSession {
   const bool is_timed_;
   std::mutex mutex_;                                     // of what follows
   std::shared_ptr<device::VirtualProcessor> processor_;  // shared with the service; null: closed
+  std::shared_ptr<NodePart> part_;                       // shared with it, too
   std::map<std::int64_t, std::unique_ptr<Network>> networks_;
   std::int64_t next_network_ = 1;
   std::map<std::int64_t, std::vector<std::byte>> blocks_;

@@ -27,6 +27,14 @@ double microseconds(steady_clock::duration time) {
   return std::chrono::duration<double, std::micro>(time).count();
 }
 
+// What a tenant has: of one over several cards all of their cores.
+std::int64_t cores_held(const AllocRecord& record) {
+  if (record.cards_wanted == 1) return record.cores_wanted;
+  std::int64_t cores = 0;
+  for (const AllocPart& part : parts_of(record)) cores += std::ssize(part.cores);
+  return std::max<std::int64_t>(cores, record.cores_wanted);
+}
+
 std::vector<int> groups_of(const std::vector<int>& cores, int cores_per_group) {
   std::vector<int> groups;
   for (const int core : cores) {
@@ -114,7 +122,7 @@ Status Master::check_quota(const Tenant& tenant, int more_cores, std::int64_t mo
   if (tenant.cores_max == 0 && tenant.memory_bytes_max == 0) return {};
   for (auto own = allocs_.lower_bound({tenant.name, ""});
        own != allocs_.end() && own->first.first == tenant.name; ++own) {
-    cores += own->second.record.cores_wanted;
+    cores += cores_held(own->second.record);
     memory += own->second.record.memory_bytes;
   }
   if (tenant.cores_max > 0 && cores + more_cores > tenant.cores_max) {
@@ -153,32 +161,37 @@ Result<AllocKey> Master::find_alloc(const json& request, const Tenant& tenant) c
 void Master::put_alloc(const AllocRecord& record, store::Revision modified) {
   const AllocKey key = key_of(record);
   Alloc& alloc = allocs_[key];
-  leave_card(alloc.record);
+  leave_cards(alloc.record);
   if (alloc.record.node != record.node || alloc.record.epoch != record.epoch) alloc.quota = {};
   alloc.record = record;
   alloc.modified = modified;
-  if (!record.node.empty()) on_card_[{record.node, record.card}].insert(key);
+  for (const AllocPart& part : parts_of(record)) on_card_[{part.node, part.card}].insert(key);
 }
 
-void Master::leave_card(const AllocRecord& record) {
-  const auto on = on_card_.find({record.node, record.card});
-  if (on == on_card_.end()) return;
-  on->second.erase(key_of(record));
-  if (on->second.empty()) on_card_.erase(on);
+void Master::leave_cards(const AllocRecord& record) {
+  for (const AllocPart& part : parts_of(record)) {
+    const auto on = on_card_.find({part.node, part.card});
+    if (on == on_card_.end()) continue;
+    on->second.erase(key_of(record));
+    if (on->second.empty()) on_card_.erase(on);
+  }
 }
 
 void Master::erase_alloc(const AllocKey& key) {
   const auto known = allocs_.find(key);
   if (known == allocs_.end()) return;
-  leave_card(known->second.record);
+  leave_cards(known->second.record);
   allocs_.erase(known);
 }
 
 std::vector<AllocKey> Master::allocs_on(const std::string& node) const {
   std::vector<AllocKey> keys;
+  std::set<AllocKey> known;  // one over several of its cards comes once
   for (auto on = on_card_.lower_bound({node, 0}); on != on_card_.end() && on->first.first == node;
        ++on) {
-    keys.insert(keys.end(), on->second.begin(), on->second.end());
+    for (const AllocKey& key : on->second) {
+      if (known.insert(key).second) keys.push_back(key);
+    }
   }
   return keys;
 }
@@ -201,12 +214,19 @@ void Master::renew_card(const PoolKey& key) {
   const auto on = on_card_.find(key);
   for (const AllocKey& one : on == on_card_.end() ? std::set<AllocKey>() : on->second) {
     const AllocRecord& record = allocs_.at(one).record;
-    for (const int group : groups_of(record.cores, card.shape.cores_per_group)) {
-      const auto place = static_cast<std::size_t>(group);
-      if (place < card.memory_taken.size()) card.memory_taken[place] += record.memory_bytes;
+    for (const AllocPart& part : parts_on(record, key.first)) {
+      if (part.card != key.second) continue;
+      for (const int group : groups_of(part.cores, card.shape.cores_per_group)) {
+        const auto place = static_cast<std::size_t>(group);
+        if (place < card.memory_taken.size()) card.memory_taken[place] += record.memory_bytes;
+      }
     }
   }
   table_.put(std::move(card));
+}
+
+void Master::renew_cards_of(const AllocRecord& record) {
+  for (const AllocPart& part : parts_of(record)) renew_card({part.node, part.card});
 }
 
 void Master::renew_cards(const std::string& node) {
@@ -252,10 +272,10 @@ Status Master::commit(store::Transaction transaction, const std::vector<PoolReco
     transaction.comparisons.push_back(store::modified_at(
         alloc_key(alloc->tenant, alloc->id), known == allocs_.end() ? 0 : known->second.modified));
     transaction.puts.push_back({alloc_key(alloc->tenant, alloc->id), encode(*alloc), 0});
-    const auto node = nodes_.find(alloc->node);
-    if (node != nodes_.end() && node->second.is_here) {
-      transaction.comparisons.push_back(
-          store::created_at(node_key(alloc->node), node->second.created));
+    for (const std::string& name : nodes_of(*alloc)) {
+      const auto node = nodes_.find(name);
+      if (node == nodes_.end() || !node->second.is_here) continue;
+      transaction.comparisons.push_back(store::created_at(node_key(name), node->second.created));
     }
   }
   auto done = store_.commit(transaction, options_.store_timeout);
@@ -274,11 +294,10 @@ Status Master::commit(store::Transaction transaction, const std::vector<PoolReco
   for (const PoolRecord& pool : pools) renew_card({pool.node, pool.card});
   if (!alloc.has_value()) return {};
   const auto known = allocs_.find(key_of(*alloc));
-  std::optional<PoolKey> before;
-  if (known != allocs_.end()) before = {known->second.record.node, known->second.record.card};
+  const AllocRecord before = known == allocs_.end() ? AllocRecord{} : known->second.record;
   put_alloc(*alloc, done->revision);
-  if (before.has_value()) renew_card(*before);
-  renew_card({alloc->node, alloc->card});
+  renew_cards_of(before);
+  renew_cards_of(*alloc);
   return {};
 }
 
@@ -286,20 +305,14 @@ Status Master::forget_alloc(const AllocKey& key) {
   const auto found = allocs_.find(key);
   if (found == allocs_.end()) return {};
   const AllocRecord record = found->second.record;
-  std::vector<PoolRecord> pools;
-  if (!record.node.empty() && pools_.contains({record.node, record.card})) {
-    PoolRecord pool = pool_of({record.node, record.card});
-    set_free(pool, record.cores, true);
-    ++pool.generation;
-    pools.push_back(std::move(pool));
-  }
+  const std::vector<PoolRecord> pools = pools_of(record, true);
   store::Transaction transaction;
   const std::string at = alloc_key(key.first, key.second);
   transaction.comparisons.push_back(store::modified_at(at, found->second.modified));
   transaction.deletes.push_back(at);
   TESSERA_RETURN_IF_ERROR(commit(std::move(transaction), pools, std::nullopt));
   erase_alloc(key);
-  renew_card({record.node, record.card});
+  renew_cards_of(record);
   return {};
 }
 
@@ -331,30 +344,37 @@ bool Master::is_taken_back(const AllocRecord& record) {
     revoke = to_node("revoke", record);
   }
   revoke["why"] = "its grant was not confirmed";
-  return call_node(record.node, revoke).ok();
+  return call_nodes(record, revoke).ok();
 }
 
 json Master::alloc_json(const AllocRecord& record) const {
   const auto node = nodes_.find(record.node);
-  const bool is_here = node != nodes_.end() && node->second.is_here;
-  return {{"alloc", record.id},
-          {"tenant", record.tenant},
-          {"node", record.node},
-          {"endpoint", is_here ? node->second.record.endpoint : ""},
-          {"machine", is_here ? node->second.record.machine : ""},
-          {"shared_memory", is_here ? node->second.record.shared_memory : ""},
-          {"ucx", is_here ? node->second.record.ucx : ""},
-          {"card", record.card},
-          {"cores", record.cores},
-          {"cores_wanted", record.cores_wanted},
-          {"arch", record.arch},
-          {"memory_bytes", record.memory_bytes},
-          {"weight", record.weight},
-          {"epoch", record.epoch},
-          {"kept", record.kept},
-          {"state", record.node.empty() ? "waits"
-                    : is_here           ? "placed"
-                                        : "unreachable"}};
+  const bool is_here = is_reachable(record);
+  json document = {{"alloc", record.id},
+                   {"tenant", record.tenant},
+                   {"node", record.node},
+                   {"endpoint", is_here ? node->second.record.endpoint : ""},
+                   {"machine", is_here ? node->second.record.machine : ""},
+                   {"shared_memory", is_here ? node->second.record.shared_memory : ""},
+                   {"ucx", is_here ? node->second.record.ucx : ""},
+                   {"card", record.card},
+                   {"cores", record.cores},
+                   {"cores_wanted", record.cores_wanted},
+                   {"arch", record.arch},
+                   {"memory_bytes", record.memory_bytes},
+                   {"weight", record.weight},
+                   {"epoch", record.epoch},
+                   {"kept", record.kept},
+                   {"state", record.node.empty() || record.broken ? "waits"
+                             : is_here                            ? "placed"
+                                                                  : "unreachable"}};
+  if (record.cards_wanted == 1) return document;
+  json parts = json::array();
+  for (const AllocPart& part : parts_of(record)) {
+    parts.push_back({{"node", part.node}, {"card", part.card}, {"cores", part.cores}});
+  }
+  document["cards"] = std::move(parts);
+  return document;
 }
 
 // ---- requests ----
@@ -400,7 +420,10 @@ Result<AllocRecord> wanted_of(const json& request, const Tenant& tenant) {
   Fields fields(request, "request");
   AllocRecord record;
   record.tenant = tenant.name;
-  record.cores_wanted = static_cast<int>(fields.integer("cores", 1, 1024, 1));
+  record.cards_wanted = static_cast<int>(fields.integer("cards", 1, 64, 1));
+  // 0: all of its cards.
+  const int least = record.cards_wanted > 1 ? 0 : 1;
+  record.cores_wanted = static_cast<int>(fields.integer("cores", least, 1024, least));
   record.arch = fields.text("arch", "");
   record.memory_bytes = fields.integer("memory_bytes", 0, std::int64_t{1} << 50, 0);
   record.weight = fields.integer("weight", 1, 16, 1);
@@ -413,31 +436,17 @@ Result<AllocRecord> wanted_of(const json& request, const Tenant& tenant) {
   }
   record.id = fields.has("name") ? fields.name("name") : "a" + record.ticket.substr(0, 12);
   TESSERA_RETURN_IF_ERROR(fields.status());
-  return record;
-}
-
-std::vector<CardState> states_of(const CardTable& table) {
-  std::vector<CardState> states;
-  for (const auto& [key, card] : table.cards()) states.push_back(card);
-  return states;
-}
-
-std::string room_text(const std::vector<CardState>& cards, const PlacementRequest& placement) {
-  std::int64_t most = 0, fitting = 0;
-  for (const CardState& card : cards) {
-    if (!placement.arch.empty() && card.shape.arch != placement.arch) continue;
-    if (!placement.node.empty() && card.node != placement.node) continue;
-    ++fitting;
-    if (!card.draining) most = std::max(most, std::ranges::count(card.free, true));
+  if (record.cards_wanted == 1) return record;
+  if (record.cores_wanted != 0 && record.cores_wanted < record.cards_wanted) {
+    return invalid(fmt::format("{} cores on {} cards; each card has one or more of them",
+                               record.cores_wanted, record.cards_wanted));
   }
-  const std::string kind = placement.arch.empty() ? "" : fmt::format(" of '{}'", placement.arch);
-  const std::string where =
-      placement.node.empty() ? "" : fmt::format(" on node '{}'", placement.node);
-  if (fitting == 0) return fmt::format("there is no card{}{} in the cluster", kind, where);
-  return fmt::format(
-      "{} cores are wanted; of the {} cards{}{} none has as many free (the most is {}), with the "
-      "memory that is wanted; take less, or wait until others leave",
-      placement.cores, fitting, kind, where, most);
+  if (record.memory_bytes != 0 || record.weight != 1) {
+    return invalid(
+        "memory or a weight with several cards, of which it has all memory and all time of the "
+        "channels; leave them out");
+  }
+  return record;
 }
 
 }  // namespace
@@ -448,7 +457,8 @@ Result<json> Master::acquire(const json& request, const Tenant& tenant) {
   const PlacementRequest placement{.arch = wanted.arch,
                                    .cores = wanted.cores_wanted,
                                    .memory_bytes = wanted.memory_bytes,
-                                   .node = fields.text("node", "")};
+                                   .node = fields.text("node", ""),
+                                   .cards = wanted.cards_wanted};
   TESSERA_RETURN_IF_ERROR(fields.status());
   const auto begin = steady_clock::now();
   json times;
@@ -489,33 +499,25 @@ Result<AllocRecord> Master::acquire_on(const AllocRecord& wanted, const Placemen
         return acquired_before(known->second, record);
       }
       const auto chooses = steady_clock::now();
-      const auto choice = table_.choose(placement, refused);
+      const Status placed = place(placement, refused, record);
       TESSERA_RETURN_IF_ERROR(
-          check_quota(tenant, record.cores_wanted,
-                      choice.has_value() ? choice->memory_bytes : record.memory_bytes));
-      if (!choice.has_value()) {
-        return unavailable(refused.empty() ? room_text(states_of(table_), placement)
-                                           : fmt::format("no node takes it: {}", why));
+          check_quota(tenant, static_cast<int>(cores_held(record)), record.memory_bytes));
+      if (!placed.ok()) {
+        if (refused.empty() || placed.error().code != ErrorCode::kUnavailable)
+          return placed.error();
+        return unavailable(fmt::format("no node takes it: {}", why));
       }
-      const CardState& card = *choice->card;
-      record.node = card.node;
-      record.incarnation = nodes_.at(card.node).record.incarnation;
-      record.card = card.card;
-      record.cores = choice->cores;
-      record.arch = card.shape.arch;
-      record.memory_bytes = choice->memory_bytes;
-      PoolRecord pool = pool_of({card.node, card.card});
-      set_free(pool, record.cores, false);
-      ++pool.generation;
+      const std::vector<PoolRecord> pools = pools_of(record, false);
       times["choose_us"] = microseconds(steady_clock::now() - chooses);
       const auto begin = steady_clock::now();
-      TESSERA_RETURN_IF_ERROR(commit({}, {pool}, record));
+      TESSERA_RETURN_IF_ERROR(commit({}, pools, record));
       times["store_us"] = microseconds(steady_clock::now() - begin);
       allocs_.at(key).changes = true;
       grant = to_node("grant", record);
     }
     const auto begin = steady_clock::now();
-    const auto granted = call_node(record.node, grant);
+    std::string failed;
+    const auto granted = call_nodes(record, grant, &failed);
     times["node_us"] = microseconds(steady_clock::now() - begin);
     const bool is_back = !granted.ok() && is_taken_back(record);
     const Lock lock(mutex_);
@@ -525,16 +527,13 @@ Result<AllocRecord> Master::acquire_on(const AllocRecord& wanted, const Placemen
       found->second.ends = !granted.ok() && !is_back;
     }
     if (granted.ok()) {
-      note("acquire", tenant.name,
-           fmt::format("'{}': {} cores on node {}, card {}", record.id, record.cores.size(),
-                       record.node, record.card));
+      note("acquire", tenant.name, fmt::format("'{}': {}", record.id, where_text(record)));
       return record;
     }
     why = granted.error().message;
-    refused.insert(record.node);
+    refused.insert(failed);
     if (!is_back) {
-      return unavailable(
-          fmt::format("node '{}' does not answer ({}); try again", record.node, why));
+      return unavailable(fmt::format("node '{}' does not answer ({}); try again", failed, why));
     }
     TESSERA_RETURN_IF_ERROR(forget_alloc(key));
     if (granted.error().code != ErrorCode::kUnavailable) return granted.error();
@@ -544,7 +543,7 @@ Result<AllocRecord> Master::acquire_on(const AllocRecord& wanted, const Placemen
 // The node lets go first: nobody else gets the cores before.
 Status Master::free_alloc(const AllocKey& key, const std::string& why) {
   json revoke;
-  std::string node;
+  AllocRecord record;
   {
     const Lock lock(mutex_);
     TESSERA_RETURN_IF_ERROR(check_leading());
@@ -555,11 +554,12 @@ Status Master::free_alloc(const AllocKey& key, const std::string& why) {
           fmt::format("allocation '{}' is being changed at present; try again", key.second));
     }
     found->second.changes = true;
-    node = found->second.record.node;
-    revoke = to_node("revoke", found->second.record);
+    record = found->second.record;
+    revoke = to_node("revoke", record);
     revoke["why"] = why;
   }
-  const auto revoked = node.empty() ? Result<json>(json::object()) : call_node(node, revoke);
+  std::string failed;
+  const auto revoked = call_nodes(record, revoke, &failed);
   const Lock lock(mutex_);
   const auto found = allocs_.find(key);
   if (found == allocs_.end()) return {};
@@ -568,7 +568,7 @@ Status Master::free_alloc(const AllocKey& key, const std::string& why) {
     return unavailable(
         fmt::format("'{}' is not given back yet, since node '{}' does not answer "
                     "({}); it comes back when that node's lease ends",
-                    key.second, node, revoked.error().message));
+                    key.second, failed, revoked.error().message));
   }
   TESSERA_RETURN_IF_ERROR(forget_alloc(key));
   note("release", key.first, fmt::format("'{}': {}", key.second, why));
@@ -599,7 +599,9 @@ Result<json> Master::unused(const json& request) {
     for (const AllocKey& key : allocs_on(node)) {
       const AllocRecord& record = allocs_.at(key).record;
       const json entry = {{"tenant", key.first}, {"alloc", key.second}, {"epoch", record.epoch}};
-      if (!record.kept && std::ranges::count(*list, entry) > 0) keys.push_back(key);
+      // Of one over several nodes the first one knows its users.
+      const bool is_first = record.node == node;
+      if (is_first && !record.kept && std::ranges::count(*list, entry) > 0) keys.push_back(key);
     }
   }
   for (const AllocKey& key : keys) {
@@ -660,6 +662,11 @@ json Master::health() {
 
 // The allocation with so many cores, of which it keeps what it can.
 Result<AllocRecord> Master::resized(const AllocRecord& before, int cores) const {
+  if (before.cards_wanted > 1) {
+    AllocRecord after = before;
+    TESSERA_TRY(after.cores_wanted, cores_of_cards(before, cores));
+    return after;
+  }
   const PlacementRequest placement{.arch = {},
                                    .cores = cores,
                                    .memory_bytes = before.memory_bytes,
@@ -680,6 +687,16 @@ Result<AllocRecord> Master::resized(const AllocRecord& before, int cores) const 
   return after;
 }
 
+// Of cards that it has as a whole.
+Result<int> Master::cores_of_cards(const AllocRecord& record, int cores) {
+  const auto all = static_cast<int>(cores_held(record));
+  if (cores >= record.cards_wanted && cores <= all) return cores;
+  return invalid(fmt::format(
+      "{} cores; allocation '{}' has {} cards as a whole, allowed are {} to {} cores of "
+      "them. For other cards free it and take them anew",
+      cores, record.id, record.cards_wanted, record.cards_wanted, all));
+}
+
 // The new cores are taken before the node is asked, and the old ones are free when it has moved.
 Result<json> Master::resize(const json& request, const Tenant& tenant) {
   Fields fields(request, "request");
@@ -696,24 +713,23 @@ Result<json> Master::resize(const json& request, const Tenant& tenant) {
     TESSERA_TRY(key, find_alloc(request, tenant));
     Alloc& alloc = allocs_.at(key);
     before = alloc.record;
-    if (alloc.changes || before.node.empty()) {
+    if (alloc.changes || before.node.empty() || before.broken) {
       return unavailable(
           fmt::format("allocation '{}' {}; try again", before.id,
                       alloc.changes ? "is being changed at present" : "has no cores at present"));
     }
-    TESSERA_RETURN_IF_ERROR(check_quota(tenant, cores - before.cores_wanted, 0));
+    if (before.cards_wanted == 1) {
+      TESSERA_RETURN_IF_ERROR(check_quota(tenant, cores - before.cores_wanted, 0));
+    }
     TESSERA_TRY(after, resized(before, cores));
-    PoolRecord pool = pool_of({before.node, before.card});
-    set_free(pool, after.cores, false);
-    ++pool.generation;
     const auto writes = steady_clock::now();
-    TESSERA_RETURN_IF_ERROR(commit({}, {pool}, std::nullopt));
+    TESSERA_RETURN_IF_ERROR(commit({}, pools_of(after, false), std::nullopt));
     store_us = microseconds(steady_clock::now() - writes);
     alloc.changes = true;
     move = to_node("move", after);
   }
   const auto called = steady_clock::now();
-  const auto moved = call_node(before.node, move);
+  const auto moved = call_nodes(before, move);
   const double node_us = microseconds(steady_clock::now() - called);
   const Lock lock(mutex_);
   const auto writes = steady_clock::now();
@@ -739,16 +755,20 @@ Status Master::settle_resize(const AllocKey& key, const AllocRecord& before,
     return unavailable(fmt::format("allocation '{}' has lost its node meanwhile", key.second));
   }
   const AllocRecord& has = moved.ok() ? after : before;
-  PoolRecord pool = pool_of({before.node, before.card});
-  set_free(pool, before.cores, true);
-  set_free(pool, after.cores, true);
-  set_free(pool, has.cores, false);
-  ++pool.generation;
+  std::vector<PoolRecord> pools = pools_of(has, false);
+  if (before.cards_wanted == 1) {
+    PoolRecord pool = pool_of({before.node, before.card});
+    set_free(pool, before.cores, true);
+    set_free(pool, after.cores, true);
+    set_free(pool, has.cores, false);
+    ++pool.generation;
+    pools = {std::move(pool)};
+  }
   if (!moved.ok()) node->second.is_checked = false;
-  TESSERA_RETURN_IF_ERROR(commit({}, {pool}, has));
+  TESSERA_RETURN_IF_ERROR(commit({}, pools, has));
   if (!moved.ok()) return moved.error();
   note("resize", key.first,
-       fmt::format("'{}': {} cores, was {}", key.second, after.cores.size(), before.cores.size()));
+       fmt::format("'{}': {} cores, was {}", key.second, after.cores_wanted, before.cores_wanted));
   return {};
 }
 

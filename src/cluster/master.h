@@ -129,6 +129,24 @@ class Master {
   Result<AllocRecord> resized(const AllocRecord& before, int cores) const;
   Status settle_resize(const AllocKey& key, const AllocRecord& before, const AllocRecord& after,
                        const Result<nlohmann::json>& moved);
+  static Result<int> cores_of_cards(const AllocRecord& record, int cores);
+
+  // ---- where an allocation is, on one card or several (master_parts.cc)
+  // Chooses cards and cores; the error says what there is no room for.
+  Status place(const PlacementRequest& placement, const std::set<std::string>& without_nodes,
+               AllocRecord& record) const;
+  static void unplace(AllocRecord& record);
+  // The pools of all its cards, with its cores free or not.
+  std::vector<PoolRecord> pools_of(const AllocRecord& record, bool is_free) const;
+  bool is_reachable(const AllocRecord& record) const;  // all of its nodes
+  std::string where_text(const AllocRecord& record) const;
+  // All of its nodes, without the lock. The first one's answer; or an error, and whose it is.
+  Result<nlohmann::json> call_nodes(const AllocRecord& record, const nlohmann::json& request,
+                                    std::string* failed = nullptr);
+  Status break_alloc(const AllocRecord& record, const std::string& gone);
+  void mend_broken();
+  void mend(const AllocKey& key);
+
   Result<nlohmann::json> locate(const nlohmann::json& request, const Tenant& tenant);
   Result<nlohmann::json> drain(const nlohmann::json& request, const Tenant& tenant);
   Result<nlohmann::json> unused(const nlohmann::json& request);
@@ -144,10 +162,11 @@ class Master {
   Result<AllocKey> find_alloc(const nlohmann::json& request, const Tenant& tenant) const;
   void put_alloc(const AllocRecord& record, store::Revision modified);
   void erase_alloc(const AllocKey& key);
-  void leave_card(const AllocRecord& record);
+  void leave_cards(const AllocRecord& record);
   std::vector<AllocKey> allocs_on(const std::string& node) const;
   void renew_card(const PoolKey& key);
   void renew_cards(const std::string& node);
+  void renew_cards_of(const AllocRecord& record);
   PoolRecord pool_of(const PoolKey& key) const;
   static void set_free(PoolRecord& pool, const std::vector<int>& cores, bool is_free);
   Status commit(store::Transaction transaction, const std::vector<PoolRecord>& pools,
@@ -168,7 +187,7 @@ class Master {
 
   store::LeaseKeeper lease_;
   mutable std::mutex mutex_;  // of what follows
-  Time next_look_{};
+  Time next_look_{}, leads_since_{};
   std::optional<store::Candidate> candidate_;
   bool leads_ = false;
   ClusterRecord cluster_;

@@ -31,6 +31,7 @@ void Master::tick() {
   if (!leads) take_over();
   if (look) look_at_nodes();
   check_nodes();
+  mend_broken();
   place_waiting();
   free_ending();
   share_quotas();
@@ -116,6 +117,7 @@ void Master::take_over() {
   cluster_ = *cluster;
   if (!read_all().ok()) return;
   leads_ = true;
+  leads_since_ = clock_();
   leader_endpoint_ = options_.endpoint;
   next_look_ = clock_();
   note("master", "", fmt::format("{} leads with epoch {}", options_.endpoint, candidate->epoch()));
@@ -159,11 +161,9 @@ Status Master::read_all() {
   // What is free follows from what is allocated: a change may have been left half done.
   for (auto& [key, pool] : pools_) pool.record.free.assign(pool.record.free.size(), true);
   for (const auto& [key, alloc] : allocs_) {
-    const auto pool = pools_.find({alloc.record.node, alloc.record.card});
-    if (pool == pools_.end()) continue;
-    for (const int core : alloc.record.cores) {
-      const auto place = static_cast<std::size_t>(core);
-      if (place < pool->second.record.free.size()) pool->second.record.free[place] = false;
+    for (const AllocPart& part : parts_of(alloc.record)) {
+      const auto pool = pools_.find({part.node, part.card});
+      if (pool != pools_.end()) set_free(pool->second.record, part.cores, false);
     }
   }
   for (const store::Entry& entry : nodes.entries) {
@@ -201,9 +201,9 @@ void Master::take_in_nodes(const std::vector<store::Entry>& entries) {
   }
   // Also those that had ended before this master led.
   for (const auto& [key, alloc] : allocs_) {
-    const std::string& id = alloc.record.node;
-    if (!id.empty() && !nodes_.contains(id) && std::ranges::count(gone, id) == 0)
-      gone.push_back(id);
+    for (const std::string& id : nodes_of(alloc.record)) {
+      if (!nodes_.contains(id) && std::ranges::count(gone, id) == 0) gone.push_back(id);
+    }
   }
   for (const std::string& id : gone) {
     lose_node(id);
@@ -271,7 +271,11 @@ PoolRecord Master::renewed_pool(const NodeRecord& node, int card) const {
   pool.free.assign(static_cast<std::size_t>(shape.cores()), true);
   const auto on = on_card_.find({node.id, card});
   if (on == on_card_.end()) return pool;
-  for (const AllocKey& key : on->second) set_free(pool, allocs_.at(key).record.cores, false);
+  for (const AllocKey& key : on->second) {
+    for (const AllocPart& part : parts_on(allocs_.at(key).record, node.id)) {
+      if (part.card == card) set_free(pool, part.cores, false);
+    }
+  }
   return pool;
 }
 
@@ -280,18 +284,18 @@ Status Master::lose_allocs(const std::string& node, const std::function<bool(int
   std::vector<AllocRecord> lost;
   for (const AllocKey& key : allocs_on(node)) {
     const AllocRecord& record = allocs_.at(key).record;
-    if (of_card(record.card)) lost.push_back(record);
+    const std::vector<AllocPart> parts = parts_on(record, node);
+    if (std::ranges::any_of(parts, [&](const AllocPart& part) { return of_card(part.card); })) {
+      lost.push_back(record);
+    }
   }
   for (AllocRecord record : lost) {
-    std::vector<PoolRecord> pools;
-    if (pools_.contains({node, record.card})) {
-      pools.push_back(pool_of({node, record.card}));
-      set_free(pools.back(), record.cores, true);
-      ++pools.back().generation;
+    if (record.cards_wanted > 1) {
+      TESSERA_RETURN_IF_ERROR(break_alloc(record, node));
+      continue;
     }
-    record.node.clear();
-    record.incarnation.clear();
-    record.cores.clear();
+    const std::vector<PoolRecord> pools = pools_of(record, true);
+    unplace(record);
     TESSERA_RETURN_IF_ERROR(commit({}, pools, record));
     note("lost", record.tenant, fmt::format("'{}' was on node {}", record.id, node));
   }
@@ -378,6 +382,11 @@ void Master::compare_with_node(const std::string& id, const json& listed,
     const AllocKey key{record->tenant, record->id};
     auto known = allocs_.find(key);
     if (known == allocs_.end() && (*list)[i].value("cluster", "") != cluster_.id) {
+      // One over several nodes when all of them are here.
+      if (!is_reachable(*record) && clock_() < leads_since_ + 2 * options_.ttl) {
+        nodes_.at(id).is_checked = false;
+        continue;
+      }
       adopt(*record);
       if (!leads_) return;
       known = allocs_.find(key);
@@ -386,23 +395,29 @@ void Master::compare_with_node(const std::string& id, const json& listed,
       runs.insert(key);
       continue;
     }
-    if (known == allocs_.end() || known->second.record.node != id ||
-        known->second.record.epoch != record->epoch) {
+    if (known == allocs_.end() || known->second.record.broken ||
+        parts_on(known->second.record, id).empty() || known->second.record.epoch != record->epoch) {
       calls.push_back(to_node("revoke", *record));
       continue;
     }
     runs.insert(key);
-    if (known->second.record.cores != record->cores) {
+    if (known->second.record.cores != record->cores ||
+        known->second.record.cores_wanted != record->cores_wanted) {
       calls.push_back(to_node("move", known->second.record));
     }
   }
   for (const AllocKey& key : allocs_on(id)) {
     const Alloc& alloc = allocs_.at(key);
-    if (alloc.changes || runs.contains(key)) continue;
+    const std::vector<AllocPart> parts = parts_on(alloc.record, id);
+    if (parts.empty() || alloc.record.broken || alloc.changes || runs.contains(key)) continue;
     // It has registered again without it, or never heard of it.
     AllocRecord record = alloc.record;
-    if (record.incarnation == nodes_.at(id).record.incarnation) {
+    if (parts.front().incarnation == nodes_.at(id).record.incarnation) {
       calls.push_back(to_node("grant", record));
+      continue;
+    }
+    if (record.cards_wanted > 1) {  // the others have begun a run that it knows nothing of
+      if (!break_alloc(record, id).ok()) return;
       continue;
     }
     record.incarnation = nodes_.at(id).record.incarnation;
@@ -413,16 +428,16 @@ void Master::compare_with_node(const std::string& id, const json& listed,
 }
 
 void Master::adopt(const AllocRecord& record) {
-  PoolRecord pool = pool_of({record.node, record.card});
-  const auto cores = static_cast<int>(pool.free.size());
-  for (const int core : record.cores) {
-    if (core >= cores || !pool.free[static_cast<std::size_t>(core)]) return;
-    pool.free[static_cast<std::size_t>(core)] = false;
+  for (const AllocPart& part : parts_of(record)) {
+    const PoolRecord pool = pool_of({part.node, part.card});
+    for (const int core : part.cores) {
+      if (core >= std::ssize(pool.free) || !pool.free[static_cast<std::size_t>(core)]) return;
+    }
   }
-  ++pool.generation;
-  if (!commit({}, {pool}, record).ok()) return;
+  if (!commit({}, pools_of(record, false), record).ok()) return;
   note("rebuilt", record.tenant,
-       fmt::format("'{}' runs on node {}; the store had lost it", record.id, record.node));
+       fmt::format("'{}' runs on {}; the store had lost it", record.id,
+                   record.cards_wanted == 1 ? "node " + record.node : where_text(record)));
 }
 
 // ---- those that wait ----
@@ -433,7 +448,8 @@ void Master::place_waiting() {
     const Lock lock(mutex_);
     if (!leads_) return;
     for (auto& [key, alloc] : allocs_) {
-      if (!alloc.record.node.empty() || alloc.changes || clock_() < alloc.next_try) continue;
+      const bool waits = alloc.record.node.empty() && !alloc.record.broken;
+      if (!waits || alloc.changes || clock_() < alloc.next_try) continue;
       alloc.next_try = clock_() + kBetweenTries;
       waiting.push_back(key);
     }
@@ -449,49 +465,41 @@ void Master::place_again(const AllocKey& key) {
     const auto found = allocs_.find(key);
     if (!leads_ || found == allocs_.end() || found->second.changes) return;
     record = found->second.record;
-    const auto choice = table_.choose(
-        {.arch = record.arch, .cores = record.cores_wanted, .memory_bytes = record.memory_bytes});
-    if (!choice.has_value()) return;
-    const CardState& card = *choice->card;
-    record.node = card.node;
-    record.incarnation = nodes_.at(card.node).record.incarnation;
-    record.card = card.card;
-    record.cores = choice->cores;
+    const Status placed = place({.arch = record.arch,
+                                 .cores = record.cores_wanted,
+                                 .memory_bytes = record.memory_bytes,
+                                 .cards = record.cards_wanted},
+                                {}, record);
+    if (!placed.ok()) return;
     ++record.epoch;
-    PoolRecord pool = pool_of({card.node, card.card});
-    set_free(pool, record.cores, false);
-    ++pool.generation;
-    if (!commit({}, {pool}, record).ok()) return;
+    if (!commit({}, pools_of(record, false), record).ok()) return;
     allocs_.at(key).changes = true;
     grant = to_node("grant", record);
   }
-  const auto granted = call_node(record.node, grant);
+  const auto granted = call_nodes(record, grant);
   const bool is_back = !granted.ok() && is_taken_back(record);
   const Lock lock(mutex_);
   const auto found = allocs_.find(key);
   if (found == allocs_.end()) return;
   found->second.changes = false;
-  if (found->second.record.node != record.node || found->second.record.epoch != record.epoch) {
+  const AllocRecord& now = found->second.record;
+  if (now.node != record.node || now.epoch != record.epoch || now.broken) {
     return;  // it has lost the node meanwhile
   }
   if (granted.ok()) {
-    note("placed", key.first,
-         fmt::format("'{}': {} cores on node {}, card {}", key.second, record.cores.size(),
-                     record.node, record.card));
+    note("placed", key.first, fmt::format("'{}': {}", key.second, where_text(record)));
     return;
   }
   if (!is_back) {  // it may have it: it is asked again, until it has or its lease ends
-    const auto node = nodes_.find(record.node);
-    if (node != nodes_.end()) node->second.is_checked = false;
+    for (const std::string& name : nodes_of(record)) {
+      const auto node = nodes_.find(name);
+      if (node != nodes_.end()) node->second.is_checked = false;
+    }
     return;
   }
-  PoolRecord pool = pool_of({record.node, record.card});
-  set_free(pool, record.cores, true);
-  ++pool.generation;
-  record.node.clear();
-  record.incarnation.clear();
-  record.cores.clear();
-  (void)commit({}, {pool}, record);
+  const std::vector<PoolRecord> pools = pools_of(record, true);
+  unplace(record);
+  (void)commit({}, pools, record);
 }
 
 // A tenant's requests are divided among its allocations; when one comes or goes the others' shares change.

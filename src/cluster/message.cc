@@ -82,6 +82,13 @@ std::uint64_t id_of_header(std::span<const std::byte> bytes) {
   return bytes.size() < kMessageHeadBytes ? 0 : get<std::uint64_t>(bytes, 8);
 }
 
+Result<std::span<const std::byte>> only_piece(const Body& body) {
+  if (body.pieces.empty()) return std::span<const std::byte>();
+  if (body.pieces.size() == 1) return std::span<const std::byte>(body.pieces.front());
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("{} pieces behind the text, one is allowed", body.pieces.size())};
+}
+
 std::string error_text(const Error& error) {
   const nlohmann::json document = {{"code", error_code_name(error.code)},
                                    {"message", error.message}};

@@ -61,6 +61,9 @@ struct Body {
   std::shared_ptr<void> memory = {};              // where they lie; shared with nobody
 };
 
+// What came in one piece, or nothing. kInvalidArgument: there are more.
+Result<std::span<const std::byte>> only_piece(const Body& body);
+
 struct Message {
   std::string text;
   Body body;

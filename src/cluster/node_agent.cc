@@ -50,6 +50,11 @@ steady_clock::time_point NodeAgent::fenced_at() const {
 
 bool NodeAgent::is_registered() const { return lease_.lease() != 0; }
 
+std::string NodeAgent::secret() const {
+  const Lock lock(mutex_);
+  return cluster_.secret;
+}
+
 std::vector<AllocRecord> NodeAgent::allocations() const {
   const Lock lock(mutex_);
   std::vector<AllocRecord> all;
@@ -262,11 +267,18 @@ Result<RequestQuota> quota_of(const json& request) {
 
 }  // namespace
 
+bool NodeAgent::is_for_this(const AllocRecord& record) const {
+  const std::vector<AllocPart> parts = parts_on(record, options_.id);
+  return !parts.empty() && std::ranges::all_of(parts, [this](const AllocPart& part) {
+    return part.incarnation == incarnation_;
+  });
+}
+
 // The lock is not held while the work is done; that of one allocation comes from one master, which waits for it.
 Result<json> NodeAgent::grant(const json& request, Lock& lock) {
   TESSERA_TRY(const AllocRecord record, alloc_of(request));
   TESSERA_TRY(const RequestQuota quota, quota_of(request));
-  if (record.node != options_.id || record.incarnation != incarnation_) {
+  if (!is_for_this(record)) {
     return unavailable(fmt::format("node '{}' has registered again since", options_.id));
   }
   if (clock_() >= begins_until()) {
@@ -286,7 +298,7 @@ Result<json> NodeAgent::grant(const json& request, Lock& lock) {
   const bool is_revoked = granting_.at(key).is_revoked;
   granting_.erase(key);
   TESSERA_RETURN_IF_ERROR(done);
-  if (is_revoked || !is_registered() || record.incarnation != incarnation_) {
+  if (is_revoked || !is_registered() || !is_for_this(record)) {
     work_.revoke(record);
     return unavailable(is_revoked
                            ? fmt::format("allocation '{}' was taken back meanwhile", record.id)
@@ -295,8 +307,18 @@ Result<json> NodeAgent::grant(const json& request, Lock& lock) {
   auto requests = std::make_shared<RequestCounter>(clock_);
   requests->set(quota);
   held_[key] = {record, cluster_.id, 0, std::move(requests), clock_(), {}};
-  log("own", reply_of(record));
+  log_own(record);
   return reply_of(record);
+}
+
+// A line for each of its cards here.
+void NodeAgent::log_own(const AllocRecord& record) const {
+  for (const AllocPart& part : parts_on(record, options_.id)) {
+    json line = reply_of(record);
+    line["card"] = part.card;
+    line["cores"] = part.cores;
+    log("own", std::move(line));
+  }
 }
 
 Result<json> NodeAgent::move(const json& request, Lock& lock) {
@@ -311,7 +333,7 @@ Result<json> NodeAgent::move(const json& request, Lock& lock) {
   if (!is_held(record)) return not_here(record.id);
   const std::chrono::duration<double, std::micro> lasted = clock_() - begin;
   held_.at(key_of(record)).record = record;
-  log("own", reply_of(record));
+  log_own(record);
   json reply = reply_of(record);
   reply["move_us"] = lasted.count();
   reply["link_us"] = std::chrono::duration<double, std::micro>(link_time).count();

@@ -91,6 +91,8 @@ class NodeAgent {
   void count_user(const AllocRecord& alloc, int more);
 
   std::vector<AllocRecord> allocations() const;  // that it has now
+  std::string secret()
+      const;  // by which nodes of a cluster know each other; empty: none is known yet
   bool is_registered() const;
   // Whether it is registered, and the time that its lease lasts still.
   nlohmann::json health() const;
@@ -123,10 +125,12 @@ class NodeAgent {
   Result<nlohmann::json> limit(const nlohmann::json& request);
   nlohmann::json list() const;
   Error not_here(const std::string& id) const;
-  bool is_held(const AllocRecord& alloc) const;  // in this placement
+  bool is_held(const AllocRecord& alloc) const;       // in this placement
+  bool is_for_this(const AllocRecord& record) const;  // and incarnation
   std::chrono::steady_clock::time_point begins_until() const;
   std::chrono::steady_clock::time_point fenced_at() const;
   void log(const char* event, nlohmann::json fields) const;
+  void log_own(const AllocRecord& record) const;
 
   store::Store& store_;
   NodeWork& work_;

@@ -31,7 +31,8 @@ class NodeService::Closer {
 
   struct Work {
     std::vector<std::shared_ptr<ClientSession>> sessions;  // shared with their connections
-    std::shared_ptr<device::VirtualProcessor> processor;   // shared with them
+    std::vector<std::shared_ptr<device::VirtualProcessor>> processors;  // shared with them
+    std::shared_ptr<NodePart> part;
   };
   void add(Work work) {
     const std::lock_guard lock(mutex_);
@@ -99,31 +100,66 @@ std::vector<CardRecord> NodeService::card_records() const {
 
 // ---- the agent's orders ----
 
-Status NodeService::grant(const AllocRecord& alloc) {
-  if (alloc.card >= std::ssize(cards_)) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("card {}, of {}", alloc.card, cards_.size())};
+// One of several cards has them as a whole.
+Result<std::vector<std::shared_ptr<device::VirtualProcessor>>> NodeService::take_cards(
+    const AllocRecord& alloc) {
+  std::vector<std::shared_ptr<device::VirtualProcessor>> taken;
+  for (const AllocPart& part : parts_on(alloc, agent_->options().id)) {
+    if (part.card >= std::ssize(cards_)) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("card {}, of {}", part.card, cards_.size())};
+    }
+    const auto& card = cards_[static_cast<std::size_t>(part.card)];
+    const bool is_whole = alloc.cards_wanted > 1;
+    TESSERA_TRY(taken.emplace_back(),
+                card->take({.name = alloc.id,
+                            .core_numbers = part.cores,
+                            .memory_bytes = is_whole ? card->chip().dram.bytes : alloc.memory_bytes,
+                            .weight = alloc.weight}));
   }
+  if (!taken.empty()) return taken;
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("no card of allocation '{}' is on this node", alloc.id)};
+}
+
+Status NodeService::grant(const AllocRecord& alloc) {
   // What others have just given up may still be on the cores.
   constexpr std::chrono::milliseconds kForOthers{1500};
   (void)closer_->wait_until_idle(kForOthers);
-  TESSERA_TRY(auto processor, cards_[static_cast<std::size_t>(alloc.card)]->take(
-                                  {.name = alloc.id,
-                                   .core_numbers = alloc.cores,
-                                   .memory_bytes = alloc.memory_bytes,
-                                   .weight = alloc.weight}));
+  Granted granted{.record = alloc, .processors = {}, .part = nullptr};
+  TESSERA_TRY(granted.processors, take_cards(alloc));
+  if (alloc.cards_wanted > 1) {
+    granted.part =
+        std::make_shared<NodePart>(alloc, agent_->options().id,
+                                   NodePart::Parts{.chip = granted.processors.front()->chip(),
+                                                   .agent = agent_,
+                                                   .packages = &packages_,
+                                                   .dialer = options_.dialer,
+                                                   .log = options_.log});
+  }
   const std::lock_guard lock(mutex_);
-  granted_[key_of(alloc)] = {alloc, std::move(processor), std::make_shared<Traffic>()};
+  granted.traffic = std::make_shared<Traffic>();
+  granted_[key_of(alloc)] = std::move(granted);
   return {};
 }
 
 std::shared_ptr<device::VirtualProcessor> NodeService::processor_of(const AllocRecord& alloc) {
   const std::lock_guard lock(mutex_);
   const auto found = granted_.find(key_of(alloc));
-  return found == granted_.end() ? nullptr : found->second.processor;
+  return found == granted_.end() ? nullptr : found->second.processors.front();
 }
 
 Status NodeService::move(const AllocRecord& alloc) {
+  std::shared_ptr<NodePart> part;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = granted_.find(key_of(alloc));
+    if (found != granted_.end()) part = found->second.part;
+  }
+  if (part != nullptr) {
+    part->move(alloc);
+    return {};
+  }
   const auto processor = processor_of(alloc);
   if (processor == nullptr) {
     return Error{ErrorCode::kUnavailable, fmt::format("there is no allocation '{}'", alloc.id)};
@@ -145,7 +181,15 @@ void NodeService::revoke(const AllocRecord& alloc) {
   for (const auto& [connection, session] : sessions_) {
     if (key_of(session->alloc()) == key) sessions.push_back(session);
   }
-  closer_->add({std::move(sessions), std::move(found->second.processor)});
+  if (const auto& part = found->second.part; part != nullptr) {
+    part->end({ErrorCode::kUnavailable,
+               fmt::format("node '{}' has allocation '{}' no more, which was over several "
+                           "machines; what is placed anew can run it again",
+                           agent_->options().id, alloc.id)});
+    std::erase_if(peers_, [&](const auto& one) { return one.second.part == part; });
+  }
+  closer_->add(
+      {std::move(sessions), std::move(found->second.processors), std::move(found->second.part)});
   granted_.erase(found);
 }
 
@@ -157,9 +201,23 @@ std::shared_ptr<ClientSession> NodeService::session_of(std::uint64_t connection)
   return found == sessions_.end() ? nullptr : found->second;
 }
 
+std::optional<NodeService::Peer> NodeService::peer_of(std::uint64_t connection) {
+  const std::lock_guard lock(mutex_);
+  const auto found = peers_.find(connection);
+  if (found == peers_.end()) return std::nullopt;
+  return found->second;
+}
+
+void NodeService::note_exchange(std::uint64_t connection) {
+  const std::lock_guard lock(mutex_);
+  const auto found = peers_.find(connection);
+  if (found != peers_.end()) found->second.exchanges = true;
+}
+
 MessageLimits NodeService::limits(std::uint64_t connection) {
   // Who has shown no ticket sends no tensors.
-  if (session_of(connection) == nullptr) return {.text_bytes = 1 << 20, .body_bytes = 0};
+  if (session_of(connection) == nullptr && !peer_of(connection).has_value())
+    return {.text_bytes = 1 << 20, .body_bytes = 0};
   return {.text_bytes = 1 << 20,
           .body_bytes = static_cast<std::uint64_t>(options_.package_bytes_max)};
 }
@@ -171,6 +229,12 @@ std::shared_ptr<void> NodeService::arrived(std::uint64_t connection) {
 
 void NodeService::disconnected(std::uint64_t connection) {
   std::shared_ptr<ClientSession> session;
+  if (const auto peer = peer_of(connection); peer.has_value()) {
+    if (peer->exchanges) peer->part->left(peer->process);
+    const std::lock_guard lock(mutex_);
+    peers_.erase(connection);
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     const auto found = sessions_.find(connection);
@@ -187,7 +251,14 @@ Result<Reply> NodeService::handle(Request request) {
     TESSERA_TRY(const json answer, agent_->handle(text));
     return Reply{dump(answer), {}};
   }
+  if (text.contains("ticket") && text.contains("process")) {
+    return open_as_peer(text, request.connection);
+  }
   if (text.contains("ticket")) return open(text, request.connection);
+  if (const auto peer = peer_of(request.connection); peer.has_value()) {
+    if (text.value("call", json()) == "window") note_exchange(request.connection);
+    return peer->part->handle(peer->process, std::move(request), text);
+  }
   const auto session = session_of(request.connection);
   std::shared_ptr<Traffic> traffic;
   if (session != nullptr) {
@@ -236,6 +307,26 @@ json NodeService::figures() {
   return list;
 }
 
+// Who has the allocation's ticket and the cluster's secret is one of its nodes.
+Result<Reply> NodeService::open_as_peer(const json& request, std::uint64_t connection) {
+  Fields fields(request, "request of a node");
+  const std::string id = fields.name("alloc"), ticket = fields.name("ticket");
+  const auto process = static_cast<int>(fields.integer("process", 0, 63));
+  TESSERA_RETURN_IF_ERROR(fields.status());
+  TESSERA_TRY(const AllocRecord record, agent_->admit(id, ticket));
+  if (agent_->secret().empty() || fields.text("cluster_secret", "") != agent_->secret()) {
+    return Error{ErrorCode::kInvalidArgument, "who joins an allocation is no node of this cluster"};
+  }
+  const std::lock_guard lock(mutex_);
+  const auto found = granted_.find(key_of(record));
+  if (found == granted_.end() || found->second.part == nullptr || sessions_.contains(connection)) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("allocation '{}' cannot be joined on this connection", id)};
+  }
+  peers_[connection] = {.part = found->second.part, .process = process};
+  return Reply{};
+}
+
 Result<Reply> NodeService::open(const json& request, std::uint64_t connection) {
   Fields fields(request, "request of a client");
   const std::string id = fields.name("alloc"), ticket = fields.name("ticket");
@@ -243,11 +334,14 @@ Result<Reply> NodeService::open(const json& request, std::uint64_t connection) {
   TESSERA_TRY(const AllocRecord record, agent_->admit(id, ticket));
   const AllocKey key = key_of(record);
   std::shared_ptr<device::VirtualProcessor> processor;
+  std::shared_ptr<NodePart> part;
   {
     const std::lock_guard lock(mutex_);
     const auto found = granted_.find(key);
-    if (found != granted_.end() && !sessions_.contains(connection)) {
-      processor = found->second.processor;
+    const bool is_here = found != granted_.end() && !sessions_.contains(connection);
+    if (is_here && (found->second.part == nullptr || found->second.part->leads())) {
+      processor = found->second.processors.front();
+      part = found->second.part;
     }
   }
   if (processor == nullptr) {
@@ -255,13 +349,13 @@ Result<Reply> NodeService::open(const json& request, std::uint64_t connection) {
                  fmt::format("allocation '{}' cannot be opened on this connection", id)};
   }
   // Made without the lock, since it tells the agent of itself.
-  const auto session =
-      std::make_shared<ClientSession>(record, processor, *agent_, packages_, options_.is_timed);
+  const auto session = std::make_shared<ClientSession>(record, processor, part, *agent_, packages_,
+                                                       options_.is_timed);
   {
     const std::lock_guard lock(mutex_);
     sessions_[connection] = session;
     const auto found = granted_.find(key);
-    if (found == granted_.end() || found->second.processor != processor) session->close();
+    if (found == granted_.end() || found->second.processors.front() != processor) session->close();
   }
   return Reply{dump({{"alloc", id},
                      {"arch", processor->chip().name},

@@ -6,6 +6,8 @@
 //   load   digest ─► compiled for the cores that it has
 //   infer  inputs ─► outputs and what the run cost; tensors that stay here are blocks
 //
+// An allocation over several cards has them as a whole; clients talk to the node of its first card (node_part.h).
+//
 // A run's own error is part of an answer; an error as the answer means that this node did not do it.
 #pragma once
 
@@ -13,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +23,7 @@
 #include "cluster/caller.h"
 #include "cluster/channel.h"
 #include "cluster/node_agent.h"
+#include "cluster/node_part.h"
 #include "cluster/package_cache.h"
 #include "device/virtual_card.h"
 
@@ -33,6 +37,7 @@ struct NodeServiceOptions {
   bool is_timed = false;  // runs take their time without values (device/timed_backend.h)
   // Each run's beginning and end, as NodeOptions::log.
   std::function<void(const nlohmann::json&)> log = {};
+  Dialer* dialer = nullptr;  // to other nodes; outlives the service
 };
 
 class NodeService : public Responder, public NodeWork {
@@ -63,11 +68,23 @@ class NodeService : public Responder, public NodeWork {
   };
   struct Granted {
     AllocRecord record;
-    std::shared_ptr<device::VirtualProcessor> processor;  // shared with its sessions
-    std::shared_ptr<Traffic> traffic;                     // shared with requests under way
+    std::vector<std::shared_ptr<device::VirtualProcessor>> processors;  // shared with its sessions
+    std::shared_ptr<Traffic> traffic;  // shared with requests under way
+    std::shared_ptr<NodePart> part;  // of one over several cards; shared with sessions and peers
   };
   Result<Reply> count(Request request, const nlohmann::json& text, ClientSession& session,
                       Traffic& traffic);
+  // A connection of another node of an allocation.
+  struct Peer {
+    std::shared_ptr<NodePart> part;  // shared with what is granted
+    int process = 0;
+    bool exchanges = false;  // windows of runs come by it: its end is that of a run
+  };
+  Result<Reply> open_as_peer(const nlohmann::json& request, std::uint64_t connection);
+  Result<std::vector<std::shared_ptr<device::VirtualProcessor>>> take_cards(
+      const AllocRecord& alloc);
+  std::optional<Peer> peer_of(std::uint64_t connection);
+  void note_exchange(std::uint64_t connection);
   explicit NodeService(NodeServiceOptions options);
   std::shared_ptr<device::VirtualProcessor> processor_of(const AllocRecord& alloc);
   Result<Reply> open(const nlohmann::json& request, std::uint64_t connection);
@@ -81,6 +98,7 @@ class NodeService : public Responder, public NodeWork {
   std::mutex mutex_;  // of what follows
   std::map<AllocKey, Granted> granted_;
   std::map<std::uint64_t, std::shared_ptr<ClientSession>> sessions_;  // shared with who closes them
+  std::map<std::uint64_t, Peer> peers_;
   class Closer;
   std::unique_ptr<Closer> closer_;
 };

@@ -29,6 +29,7 @@ struct PlacementRequest {
   std::int64_t memory_bytes = 0;  // of each group; 0: a group's memory divided by its cores
   std::string node = {};          // empty: any
   std::vector<int> own = {};      // cores that it has on the card, and keeps as far as it can
+  int cards = 1;                  // over so many, each of them as a whole
 };
 
 struct PlacementChoice {
@@ -39,9 +40,15 @@ struct PlacementChoice {
 
 // Of each group: what is wanted in whole units, or a core's part of the group's memory.
 std::int64_t placement_memory(const CardRecord& shape, std::int64_t wanted_bytes);
+// What of it is not there, for people.
+std::string room_text(const std::vector<CardState>& cards, const PlacementRequest& request);
 // Looks at all cards; the obvious form of CardTable::choose() (card_table.h). Nothing: no card has room.
 std::optional<PlacementChoice> choose_placement(const std::vector<CardState>& cards,
                                                 const PlacementRequest& request);
+// For one over several cards: those of as few nodes as can be, of one architecture, that nobody has a core of; by
+// place of those that were given. Nothing: there are not as many.
+std::optional<std::vector<std::size_t>> choose_whole_cards(const std::vector<CardState>& cards,
+                                                           const PlacementRequest& request);
 // What of it a card offers, or nothing.
 std::optional<PlacementChoice> choose_on_card(const CardState& card,
                                               const PlacementRequest& request);

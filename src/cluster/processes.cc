@@ -140,11 +140,12 @@ class MasterRuns : public RunningMaster, private Responder {
 class NodeRuns : public RunningNode, private Responder {
  public:
   Status start(store::Store& store, RunningNodeOptions options) {
-    TESSERA_TRY(service_, NodeService::create({.cards = options.cards,
-                                               .is_timed = options.is_timed,
-                                               .log = options.node.log}));
     TESSERA_TRY(messenger_, Messenger::create(options.messenger));
     caller_ = std::make_unique<ChannelCaller>(*messenger_);
+    TESSERA_TRY(service_, NodeService::create({.cards = options.cards,
+                                               .is_timed = options.is_timed,
+                                               .log = options.node.log,
+                                               .dialer = messenger_.get()}));
     TESSERA_RETURN_IF_ERROR(listen(options));
     options.node.cards = service_->card_records();
     options.node.figures = [this] { return service_->figures(); };

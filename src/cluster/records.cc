@@ -64,6 +64,29 @@ Result<OnControlLoss> on_control_loss_from_name(const std::string& name) {
                fmt::format("'{}' on control loss; allowed are fence, keep", name)};
 }
 
+std::vector<AllocPart> parts_of(const AllocRecord& record) {
+  std::vector<AllocPart> parts;
+  if (!record.node.empty()) {
+    parts.push_back({record.node, record.incarnation, "", record.card, record.cores});
+  }
+  parts.insert(parts.end(), record.more.begin(), record.more.end());
+  return parts;
+}
+
+std::vector<AllocPart> parts_on(const AllocRecord& record, const std::string& node) {
+  std::vector<AllocPart> parts = parts_of(record);
+  std::erase_if(parts, [&](const AllocPart& part) { return part.node != node; });
+  return parts;
+}
+
+std::vector<std::string> nodes_of(const AllocRecord& record) {
+  std::vector<std::string> nodes;
+  for (const AllocPart& part : parts_of(record)) {
+    if (std::ranges::count(nodes, part.node) == 0) nodes.push_back(part.node);
+  }
+  return nodes;
+}
+
 std::string node_key(const std::string& id) { return kNodesPrefix + id; }
 std::string pool_key(const std::string& node, int card) {
   return fmt::format("{}{}/{}", kPoolPrefix, node, card);
@@ -108,20 +131,34 @@ std::string encode(const PoolRecord& record) {
 }
 
 json to_json(const AllocRecord& record) {
-  return {{"version", kVersion},
-          {"id", record.id},
-          {"tenant", record.tenant},
-          {"node", record.node},
-          {"incarnation", record.incarnation},
-          {"card", record.card},
-          {"cores", record.cores},
-          {"cores_wanted", record.cores_wanted},
-          {"arch", record.arch},
-          {"memory_bytes", record.memory_bytes},
-          {"weight", record.weight},
-          {"epoch", record.epoch},
-          {"kept", record.kept},
-          {"ticket", record.ticket}};
+  json document = {{"version", kVersion},
+                   {"id", record.id},
+                   {"tenant", record.tenant},
+                   {"node", record.node},
+                   {"incarnation", record.incarnation},
+                   {"card", record.card},
+                   {"cores", record.cores},
+                   {"cores_wanted", record.cores_wanted},
+                   {"arch", record.arch},
+                   {"memory_bytes", record.memory_bytes},
+                   {"weight", record.weight},
+                   {"epoch", record.epoch},
+                   {"kept", record.kept},
+                   {"ticket", record.ticket}};
+  // As it always was where there is one card.
+  if (record.cards_wanted > 1) document["cards_wanted"] = record.cards_wanted;
+  if (record.broken) document["broken"] = true;
+  if (record.more.empty()) return document;
+  json more = json::array();
+  for (const AllocPart& part : record.more) {
+    more.push_back({{"node", part.node},
+                    {"incarnation", part.incarnation},
+                    {"endpoint", part.endpoint},
+                    {"card", part.card},
+                    {"cores", part.cores}});
+  }
+  document["more"] = std::move(more);
+  return document;
 }
 
 std::string encode(const AllocRecord& record) { return dump(to_json(record)); }
@@ -206,6 +243,27 @@ Result<AllocRecord> alloc_from_json(const json& document) {
   record.epoch = fields.integer("epoch", 1, kNumberMax);
   record.kept = fields.flag("kept", false);
   record.ticket = fields.name("ticket");
+  record.cards_wanted = static_cast<int>(fields.integer("cards_wanted", 1, kCardsMax, 1));
+  record.broken = fields.flag("broken", false);
+  if (!fields.has("more")) return finished(fields, std::move(record));
+  const json* const more = fields.array("more");
+  if (more != nullptr && (more->empty() || std::ssize(*more) >= kCardsMax)) {
+    fields.refuse(fmt::format("'more' has {} cards, allowed 1 to {}", more->size(), kCardsMax - 1));
+  }
+  TESSERA_RETURN_IF_ERROR(fields.status());
+  for (const json& one : *more) {
+    Fields of_part(one, "card in the record of an allocation");
+    AllocPart part;
+    part.node = of_part.name("node");
+    part.incarnation = of_part.text("incarnation");
+    part.endpoint = of_part.text("endpoint");
+    part.card = static_cast<int>(of_part.integer("card", 0, kCardsMax - 1));
+    for (const std::int64_t core : of_part.integers("cores", 0, kCoresMax - 1)) {
+      part.cores.push_back(static_cast<int>(core));
+    }
+    TESSERA_RETURN_IF_ERROR(of_part.status());
+    record.more.push_back(std::move(part));
+  }
   return finished(fields, std::move(record));
 }
 

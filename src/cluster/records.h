@@ -67,6 +67,14 @@ struct PoolRecord {
   std::string fingerprint = {};  // of the card; empty: not known
 };
 
+// A card of an allocation over several, which has it as a whole.
+struct AllocPart {
+  std::string node, incarnation;
+  std::string endpoint;  // of the node
+  int card = 0;
+  std::vector<int> cores;
+};
+
 struct AllocRecord {
   std::string id, tenant;
   std::string node;  // empty: it waits for room
@@ -80,7 +88,19 @@ struct AllocRecord {
   std::int64_t epoch = 1;  // of its placement: larger with each node that it comes to
   bool kept = false;       // until it is freed; else as long as somebody uses it
   std::string ticket;      // that its user shows to the node
+  // Of one over several cards: how many, and those behind the first, which is above.
+  int cards_wanted = 1;
+  std::vector<AllocPart> more = {};
+  // One of its nodes is gone: the others are to give up their cards, then it is placed anew.
+  bool broken = false;
 };
+
+// All cards, the first one in front; none: it waits for room.
+std::vector<AllocPart> parts_of(const AllocRecord& record);
+// Those on a node.
+std::vector<AllocPart> parts_on(const AllocRecord& record, const std::string& node);
+// Its nodes, each once, that of the first card in front.
+std::vector<std::string> nodes_of(const AllocRecord& record);
 
 // Names are the tenants' own: two may have the same one.
 using AllocKey = std::pair<std::string, std::string>;  // tenant, id

@@ -52,6 +52,13 @@ TEST(ClusterRecords, AreReadAsTheyWereWritten) {
                     .kept = true,
                     .ticket = "x"};
   EXPECT_EQ(encode(parse_alloc(encode(alloc)).value()), encode(alloc));
+  alloc.cards_wanted = 3;
+  alloc.broken = true;
+  alloc.more = {{"n1", "i1", "10.0.0.1:7401", 2, {0, 1}}, {"n2", "i2", "10.0.0.2:7401", 0, {0}}};
+  EXPECT_EQ(encode(parse_alloc(encode(alloc)).value()), encode(alloc));
+  EXPECT_EQ(parts_of(alloc).size(), 3u);
+  EXPECT_EQ(parts_on(alloc, "n1").size(), 2u);
+  EXPECT_EQ(nodes_of(alloc), (std::vector<std::string>{"n1", "n2"}));
   const ClusterRecord cluster{"c", "s"};
   EXPECT_EQ(encode(parse_cluster(encode(cluster)).value()), encode(cluster));
 }
@@ -76,6 +83,10 @@ TEST(ClusterRecords, WhatIsWrongIsNamed) {
   EXPECT_EQ(with("version", 2), "record of an allocation: 'version' is no integer from 1 to 1");
   EXPECT_EQ(with("weight", 1e30), "record of an allocation: 'weight' is no integer from 1 to 16");
   EXPECT_EQ(with("kept", 1), "record of an allocation: 'kept' is neither true nor false");
+  EXPECT_EQ(with("more", json::array()),
+            "record of an allocation: 'more' has 0 cards, allowed 1 to 63");
+  EXPECT_THAT(with("more", json::array({{{"node", "n"}}})),
+              HasSubstr("card in the record of an allocation: 'incarnation'"));
   EXPECT_THAT(with("id", "a/b"), HasSubstr("allowed are 1 to 64 letters"));
   EXPECT_THAT(error_of(parse_alloc("[")), HasSubstr("no JSON object"));
   EXPECT_THAT(error_of(parse_alloc(std::string(100, '['))), HasSubstr("no JSON object"));
@@ -172,7 +183,7 @@ TEST(ClusterAddresses, SayWhatIsWrong) {
   EXPECT_EQ(error_of(parse_cluster_address("cluster:h:1?cores=0")),
             "'cluster:h:1?cores=0': cores=0; allowed 1 to 1024");
   EXPECT_THAT(error_of(parse_cluster_address("cluster:h:1?core=1")),
-              HasSubstr("allowed are cores, arch"));
+              HasSubstr("allowed are cores, cards, arch"));
   EXPECT_THAT(error_of(parse_cluster_address("cluster:h:99999")), HasSubstr("allowed 1 to 65535"));
 }
 

@@ -28,6 +28,7 @@ json RemoteProcessor::request(const char* call) const {
 json RemoteProcessor::acquisition() const {
   json request = this->request("acquire");
   request["cores"] = address_.cores;
+  if (address_.cards > 1) request["cards"] = address_.cards;
   request["arch"] = address_.arch;
   request["memory_bytes"] = address_.memory_bytes;
   request["weight"] = address_.weight;

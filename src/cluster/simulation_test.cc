@@ -74,15 +74,16 @@ class Gate : public store::Store {
 // Cores of one card, each of one allocation at most.
 class Cores : public NodeWork {
  public:
+  explicit Cores(std::string node) : node_(std::move(node)) {}
   Status grant(const AllocRecord& alloc) override {
-    for (const int core : alloc.cores) {
+    for (const int core : cores_of(alloc)) {
       if (owner_.contains(core)) return Error{ErrorCode::kUnavailable, "taken"};
     }
-    for (const int core : alloc.cores) owner_[core] = key_of(alloc);
+    for (const int core : cores_of(alloc)) owner_[core] = key_of(alloc);
     return {};
   }
   Status move(const AllocRecord& alloc) override {
-    for (const int core : alloc.cores) {
+    for (const int core : cores_of(alloc)) {
       if (owner_.contains(core) && owner_[core] != key_of(alloc)) {
         return Error{ErrorCode::kUnavailable, "taken"};
       }
@@ -95,12 +96,18 @@ class Cores : public NodeWork {
   }
 
  private:
+  std::vector<int> cores_of(const AllocRecord& alloc) const {
+    const std::vector<AllocPart> parts = parts_on(alloc, node_);
+    return parts.empty() ? std::vector<int>() : parts.front().cores;
+  }
+  const std::string node_;
   std::map<int, AllocKey> owner_;
 };
 
 class World : public Caller {
  public:
-  explicit World(std::uint64_t seed) : random_(seed) {
+  // With `several` some allocations are over several cards.
+  explicit World(std::uint64_t seed, bool several = false) : random_(seed), several_(several) {
     for (int i = 0; i < 2; ++i) start_master(i);
     for (int i = 0; i < 4; ++i) start_node(i);
   }
@@ -152,7 +159,6 @@ class World : public Caller {
       std::map<std::string, int> taken;
       for (const json& alloc : status["allocs"]) {
         if (alloc["state"] != "placed") continue;
-        taken[alloc["node"]] += static_cast<int>(alloc["cores"].size());
         const json known =
             of.logic
                 ->handle(
@@ -163,7 +169,11 @@ class World : public Caller {
         record.tenant = alloc["tenant"];
         record.epoch = alloc["epoch"];
         record.ticket = known["ticket"];
-        EXPECT_TRUE(nodes_.at(alloc["node"]).logic->may_begin(record).ok()) << alloc;
+        for (const json& part : alloc.value("cards", json::array({alloc}))) {
+          taken[part["node"]] += static_cast<int>(part["cores"].size());
+          EXPECT_TRUE(nodes_.at(part["node"]).logic->may_begin(record).ok()) << alloc;
+          spans += alloc.contains("cards") ? 1 : 0;
+        }
       }
       for (const json& card : status["pool"]) {
         EXPECT_EQ(card["free"].get<int>(), 16 - taken[card["node"]]) << card;
@@ -172,7 +182,7 @@ class World : public Caller {
     EXPECT_EQ(leaders, 1);
   }
 
-  std::int64_t acquired = 0, fences = 0;
+  std::int64_t acquired = 0, fences = 0, spans = 0;
   bool is_good = true;
 
  private:
@@ -200,7 +210,7 @@ class World : public Caller {
   void start_node(int number) {
     auto& of = nodes_[fmt::format("n{}", number)];
     of.gate = std::make_unique<Gate>(store_);
-    of.cores = std::make_unique<Cores>();
+    of.cores = std::make_unique<Cores>(fmt::format("n{}", number));
     of.is_paused = false;
     NodeOptions options{.id = fmt::format("n{}", number)};
     options.endpoint = options.id;
@@ -256,6 +266,17 @@ class World : public Caller {
     const std::string tenant = below(2) == 0 ? "red" : "blue";  // with names of their own
     switch (below(3)) {
       case 0:
+        if (several_ && chance(0.5)) {
+          (void)call(master,
+                     {{"call", "acquire"},
+                      {"tenant", tenant},
+                      {"name", name},
+                      {"cards", 2 + below(2)},
+                      {"cores", 0},
+                      {"kept", true}},
+                     {});
+          return;
+        }
         acquired += call(master,
                          {{"call", "acquire"},
                           {"tenant", tenant},
@@ -279,21 +300,23 @@ class World : public Caller {
 
   // Also of those that are paused: they could go on now.
   void check_owners() {
-    std::map<AllocKey, std::string> owner;
+    std::map<AllocKey, std::pair<std::string, std::int64_t>> owner;
     for (auto& [endpoint, of] : nodes_) {
       if (of.logic == nullptr) continue;
       for (const AllocRecord& record : of.logic->allocations()) {
         if (!of.logic->may_answer(record).ok()) continue;
-        const auto [at, is_first] = owner.emplace(key_of(record), endpoint);
-        if (is_first) continue;
+        const auto [at, is_first] = owner.try_emplace(key_of(record), endpoint, record.epoch);
+        // Nodes of one placement have it together.
+        if (is_first || (record.cards_wanted > 1 && at->second.second == record.epoch)) continue;
         is_good = false;
-        ADD_FAILURE() << record.tenant << "/" << record.id << " is on " << at->second << " and on "
-                      << endpoint << " at " << store_.now().count() << " ms";
+        ADD_FAILURE() << record.tenant << "/" << record.id << " is on " << at->second.first
+                      << " and on " << endpoint << " at " << store_.now().count() << " ms";
       }
     }
   }
 
   std::mt19937_64 random_;
+  const bool several_;
   store::InProcessStore store_{store::StoreTime::kManual};
   double loses_ = 0;
   std::map<std::string, Process<Master>> masters_;
@@ -319,6 +342,25 @@ TEST(Simulation, NeverTwoOwnersAndWholeAgainAfterFaults) {
   }
   EXPECT_GT(acquired, 10 * static_cast<std::int64_t>(seeds));
   EXPECT_GT(fences, static_cast<std::int64_t>(seeds));
+}
+
+TEST(Simulation, SeveralCardsComeAndGoTogether) {
+  std::int64_t spans = 0;
+  const std::uint64_t seeds = 240 / static_cast<std::uint64_t>(visit_one_in(40, 120));
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    World world(seed, true);
+    for (int round = 0; round < 3 && world.is_good; ++round) {
+      for (int i = 0; i < 1200 && world.is_good; ++i) world.step(true);
+      world.heal();
+      for (int i = 0; i < 400 && world.is_good; ++i) world.step(false);
+    }
+    world.heal();
+    ASSERT_TRUE(world.is_good);
+    world.check_whole();
+    spans += world.spans;
+  }
+  EXPECT_GT(spans, 0);
 }
 
 }  // namespace

@@ -398,6 +398,12 @@ Result<int> images_of(const SessionOptions& options) {
     TESSERA_TRY(const cluster::ClusterAddress address,
                 cluster::parse_cluster_address(options.cluster));
     cores = address.cores;
+    if (cores == 0) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{} cores an image of cards as a whole; say how many cores there "
+                               "are, too, with cores= in '{}'",
+                               options.cores_per_image, options.cluster)};
+    }
   }
   if (options.processor && cores == 0) return 1;  // which is the device's error
   if (options.cores_per_image >= 1 && cores >= 1 && cores % options.cores_per_image == 0) {

@@ -84,6 +84,8 @@ class ClusterProcesses {
   using Proxies = std::vector<std::unique_ptr<BreakingProxy>>;
   std::vector<Proxies> node_to_store, master_to_store;
   Proxies to_node;
+  // Of an allocation over several cards: runs that its first node has begun so far.
+  std::size_t runs_begun(const std::string& alloc) const;
   // etcd begins again with nothing, where it was.
   void lose_store();
   // What owner logs say of an allocation: from when to when each placement could have run, by the steady clock.

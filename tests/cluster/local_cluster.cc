@@ -38,7 +38,8 @@ LocalCluster::LocalCluster(LocalClusterOptions options) {
     of_running.advertised = options.advertised;
     of_running.shared_memory_folder = options.shared_memory_folder;
     of_running.ucx = options.ucx;
-    of_running.cards = {*load_chip_config(options.arch)};
+    of_running.cards.assign(static_cast<std::size_t>(options.cards),
+                            *load_chip_config(options.arch));
     of_running.node = of_node;
     of_running.node.audit = [this](const json& line) {
       const std::lock_guard lock(mutex_);
@@ -46,7 +47,8 @@ LocalCluster::LocalCluster(LocalClusterOptions options) {
     };
     nodes.push_back(cluster::RunningNode::start(store, of_running).value());
   }
-  if (options.tenants.empty()) wait_for_nodes(nodes.size());
+  if (options.tenants.empty())
+    wait_for_nodes(nodes.size() * static_cast<std::size_t>(options.cards));
 }
 
 std::string LocalCluster::address(const std::string& rest) const {

@@ -13,7 +13,7 @@
 namespace tessera::testing {
 
 struct LocalClusterOptions {
-  int nodes = 1;
+  int nodes = 1, cards = 1;  // of each
   std::string arch = "cloud16";
   std::chrono::milliseconds ttl{2000}, idle_limit{5000};
   std::string tenants = {};  // the text of the file; empty: none

@@ -289,6 +289,8 @@ def lines_of(page, scores):
             NotRun("runs until it is ended; cluster_command_test asks one"),
         "salloc -N 4 tessera cluster slurm --cores 4 --run 'tessera run model.onnx --arch cloud16 --device \"$TESSERA_DEVICE\"'":
             NotRun("needs an allocation; slurm_test makes one"),
+        "$ tessera cluster try --nodes 3 &":
+            NotRun("runs until it is ended; cluster_test has cards of several nodes"),
         "$ tessera master --store etcd:127.0.0.1:2379 --port 7400 --tenants-file tenants.json --audit-file audit.jsonl":
             NotRun("run until they are ended; cluster_failures_test starts them"),
         "{\"tenants\": [{\"name\": \"a\", \"token\": \"at least 16 bytes\", \"cores_max\": 8, \"memory_bytes_max\": 0, \"requests_per_second_max\": 200,":

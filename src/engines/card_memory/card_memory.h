@@ -36,8 +36,7 @@ class CardMemory {
   void wake(int group, Cycles when) { wakes_.wake(static_cast<std::size_t>(group), when); }
   // A whole result from card to card (NetworkStations::send_result).
   void send_result(int from, int to, std::int64_t bytes, std::uint32_t number, Cycles now) {
-    network_->send_result(from, to, bytes, number, now);
-    wakes_.wake(wakes_.size() - 1, now + 1);
+    wakes_.wake(wakes_.size() - 1, network_->send_result(from, to, bytes, number, now));
   }
   Cycles next() const { return wakes_.earliest(); }
   // Steps the boxes that are due at `now`. Returns when the next one is, without what wakes it until

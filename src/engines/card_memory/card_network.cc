@@ -60,4 +60,12 @@ Cycles CardNetwork::step(Cycles now) {
   return next;
 }
 
+Cycles CardNetwork::next_seen() const {
+  Cycles next = kNever;
+  for (const Port& port : ports_) {
+    if (!port.inject.empty()) next = std::min(next, port.inject.front_visible_at());
+  }
+  return next;
+}
+
 }  // namespace tessera::engines

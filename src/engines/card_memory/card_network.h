@@ -70,6 +70,8 @@ class CardNetwork {
   Ring<Delivery>& deliveries(int card) { return ports_[static_cast<std::size_t>(card)].deliveries; }
   // Sends what is seen at `now`. Returns when it next has something to do.
   Cycles step(Cycles now);
+  // The first cycle in which something is seen that has not been sent; kNever: there is none.
+  Cycles next_seen() const;
 
   const PortCounters& counters(int card) const {
     return ports_[static_cast<std::size_t>(card)].counters;

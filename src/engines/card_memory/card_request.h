@@ -89,7 +89,7 @@ struct CardMessage {
   GroupSet to = 0;
   std::int64_t bytes = 0;  // of data
   std::uint32_t program = 0;
-  CardRequest request{};  // of kRequest
+  CardRequest request{};  // of kRequest, and what is answered
   CoreSet cores = 0;      // who asks
   // By group: the number under which it finds its requesters again.
   std::array<std::uint32_t, kGroupsMax> tickets{};

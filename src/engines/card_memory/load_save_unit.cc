@@ -268,7 +268,7 @@ void LoadSaveUnit::answer(const HomeJob& job, Cycles now) {
                       .to = 0,
                       .bytes = write ? 0 : job.request.bytes(),
                       .program = job.request.program,
-                      .request = {},
+                      .request = job.request,
                       .cores = job.cores,
                       .tickets = job.tickets};
   const int own_card = card_of(wiring_.group);
@@ -302,8 +302,7 @@ void LoadSaveUnit::answer_network(CardMessage message, Cycles now) {
 // On the ring groups have the numbers of their card.
 void LoadSaveUnit::inject(CardMessage message, Cycles now) {
   if ((message.to & groups_of_card(card_of(wiring_.group))) == 0) {
-    wiring_.network->send(wiring_.group, message, now);
-    wiring_.wakes->wake(wiring_.network_box, now + 1);
+    wiring_.wakes->wake(wiring_.network_box, wiring_.network->send(wiring_.group, message, now));
     return;
   }
   message.from -= first_group();

@@ -12,6 +12,8 @@ namespace {
 
 // In a message's tag: it is a result, and the rest is its number.
 constexpr std::uint64_t kResult = std::uint64_t{1} << 32;
+// It goes to a card in another process, and there is no more of it here.
+constexpr std::uint64_t kElsewhere = std::uint64_t{1} << 33;
 
 }  // namespace
 
@@ -47,23 +49,67 @@ void NetworkStations::reset() {
   for (std::size_t i = messages_max_; i-- > 0;) free_.push_back(static_cast<std::uint32_t>(i));
   for (Ring<Delivery>& ring : deliveries_) ring.clear();
   results_.clear();
+  departures_.clear();
 }
 
-void NetworkStations::send_result(int from, int to, std::int64_t bytes, std::uint32_t number,
-                                  Cycles now) {
+Cycles NetworkStations::send_result(int from, int to, std::int64_t bytes, std::uint32_t number,
+                                    Cycles now) {
   networks_[0]->inject(from).push(
       now, {.from = from, .to = to, .bytes = bytes, .tag = kResult | number});
+  if (!is_split_) return now + 1;
+  Departure departure{.at = now, .is_result = true};
+  departure.from_card = from;
+  departure.to_card = to;
+  departure.message.bytes = bytes;
+  departure.number = number;
+  departures_.push_back(departure);
+  return kNever;
 }
 
-void NetworkStations::send(int group, const CardMessage& message, Cycles now) {
-  TESSERA_CHECK(!free_.empty() && message.to != 0, "more than {} messages, or none to send to",
-                messages_max_);
-  const std::uint32_t tag = free_.back();
-  free_.pop_back();
-  messages_[tag] = message;
+Cycles NetworkStations::send(int group, const CardMessage& message, Cycles now) {
+  TESSERA_CHECK(message.to != 0, "a message to no group");
   const int from = group / groups_of_card_, to = std::countr_zero(message.to) / groups_of_card_;
+  inject(from, to, message, now);
+  if (!is_split_) return now + 1;
+  departures_.push_back({.at = now, .message = message, .from_card = from, .to_card = to});
+  if (message.request.dram.grid != nullptr) departures_.back().grid = *message.request.dram.grid;
+  return kNever;
+}
+
+void NetworkStations::inject(int from, int to, const CardMessage& message, Cycles now) {
+  std::uint64_t tag = kElsewhere;
+  if (is_here(to)) {
+    TESSERA_CHECK(!free_.empty(), "more than {} messages", messages_max_);
+    tag = free_.back();
+    free_.pop_back();
+    messages_[tag] = message;
+  }
   networks_[message.program]->inject(from).push(
       now, {.from = from, .to = to, .bytes = message.bytes, .tag = tag});
+}
+
+void NetworkStations::split(std::uint32_t cards_here) {
+  TESSERA_CHECK(sizes_.lanes == 1, "{} lanes", sizes_.lanes);
+  is_split_ = true;
+  cards_here_ = cards_here;
+}
+
+void NetworkStations::arrive(const Departure& departure) {
+  const int from = departure.from_card, to = departure.to_card;
+  if (!departure.is_result) return inject(from, to, departure.message, departure.at);
+  const std::uint64_t tag = kResult | departure.number | (is_here(to) ? 0 : kElsewhere);
+  networks_[0]->inject(from).push(
+      departure.at, {.from = from, .to = to, .bytes = departure.message.bytes, .tag = tag});
+}
+
+Cycles NetworkStations::settle(Cycles given_before) {
+  first_arrival_ = kNever;
+  for (Cycles seen = networks_[0]->next_seen(); seen <= given_before;
+       seen = networks_[0]->next_seen()) {
+    (void)networks_[0]->step(seen);
+    take_deliveries(0);
+  }
+  return first_arrival_;
 }
 
 Cycles NetworkStations::step(Cycles now) {
@@ -82,7 +128,10 @@ void NetworkStations::take_deliveries(std::uint32_t lane) {
     while (!known.empty()) {
       const CardNetwork::Delivery delivery = known.front();
       known.pop();
+      first_arrival_ = std::min(first_arrival_, delivery.at);
+      if ((delivery.message.tag & kElsewhere) != 0) continue;
       if ((delivery.message.tag & kResult) != 0) {
+        if (!is_here(delivery.message.to)) continue;
         results_.push_back(
             {delivery.at, static_cast<std::uint32_t>(delivery.message.tag), delivery.message.to});
         continue;

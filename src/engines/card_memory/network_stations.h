@@ -9,6 +9,11 @@
 // Lanes: programs that share the cards have fixed parts of each port, whether or not others use theirs. With
 // p of q parts a lane is a network of p / q of the speed, with the same latency, and what another lane does
 // changes nothing.
+//
+// Cards in several processes (split()): each process has all ports, and passes on what its own cards send, with
+// the cycle. So all of them know when each message arrives, since that follows from the messages and their order.
+// The network is then behind the clock: what is sent in a cycle is worked on when the messages of all cards up to
+// that cycle are there, and nothing that was not known arrives until lookahead() cycles later.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +45,9 @@ class NetworkStations {
   // The part of each port that a lane has, for at most so many messages; with nothing of it on its way. Where
   // there are several lanes none has a part before.
   void set_lane(std::uint32_t lane, const Ratio& part, std::size_t messages_max);
-  // From a group to groups of one other card, on the lane of its program. The network is to be stepped in
-  // the cycle after.
-  void send(int group, const CardMessage& message, Cycles now);
+  // From a group to groups of one other card, on the lane of its program. Returns when the network is to be
+  // stepped; kNever where cards are in several processes.
+  Cycles send(int group, const CardMessage& message, Cycles now);
   // To a group on a lane, in order of time.
   Ring<Delivery>& deliveries(int group, std::uint32_t lane = 0) {
     return deliveries_[lane * groups() + static_cast<std::size_t>(group)];
@@ -52,8 +57,8 @@ class NetworkStations {
   Cycles step(Cycles now);
 
   // A whole result from card to card, which no unit answers; where there is one lane. At most one of each
-  // number is on its way, below 2^32, and at most `messages_max` are given in a cycle.
-  void send_result(int from, int to, std::int64_t bytes, std::uint32_t number, Cycles now);
+  // number is on its way, below 2^32, and at most `messages_max` are given in a cycle. Returns as send() does.
+  Cycles send_result(int from, int to, std::int64_t bytes, std::uint32_t number, Cycles now);
   struct ResultDelivery {
     Cycles at = 0;
     std::uint32_t number = 0;
@@ -61,6 +66,31 @@ class NetworkStations {
   };
   // Results whose last byte comes at a known time, in the order in which that was known; taken by this.
   std::vector<ResultDelivery> take_results() { return std::exchange(results_, {}); }
+
+  // ---- cards in several processes; with one lane ----
+
+  // From now on these cards (by bit) are here and the others are not.
+  void split(std::uint32_t cards_here);
+  // A message as it left its card.
+  struct Departure {
+    Cycles at = 0;  // the cycle in which it was given; the network sees it in the next
+    bool is_result = false;
+    CardMessage message = {};  // of a result its bytes alone
+    int from_card = 0, to_card = 0;
+    std::uint32_t number = 0;  // of a result
+    StridedRuns grid = {};     // of the message's request, as it was then
+  };
+  // Those of the cards that are here, since the last call.
+  std::vector<Departure> take_departures() { return std::exchange(departures_, {}); }
+  // One of another process. Those of a card come in its order. The grid that its message points to outlives the answer.
+  void arrive(const Departure& departure);
+  // Whether there is room for another one.
+  bool has_room() const { return !free_.empty(); }
+  // Works on all that was given before cycle `given_before`, of all cards. Returns the first arrival that is known
+  // by that and was not before, wherever it is.
+  Cycles settle(Cycles given_before);
+  // What is given in cycle t changes nothing elsewhere before cycle t + lookahead().
+  Cycles lookahead() const { return 1 + sizes_.quiet_cycles(0) + sizes_.frame.unpack_cycles; }
 
   const CardNetwork& network() const { return *networks_[0]; }  // where there is one lane
   std::string describe() const;
@@ -70,6 +100,8 @@ class NetworkStations {
     return static_cast<std::size_t>(sizes_.cards) * static_cast<std::size_t>(groups_of_card_);
   }
   void take_deliveries(std::uint32_t lane);
+  void inject(int from, int to, const CardMessage& message, Cycles now);
+  bool is_here(int card) const { return !is_split_ || (cards_here_ >> card & 1) != 0; }
 
   const NetworkSizes sizes_;
   const int groups_of_card_;
@@ -81,6 +113,10 @@ class NetworkStations {
   std::vector<std::uint32_t> free_;
   std::vector<Ring<Delivery>> deliveries_;  // lanes x groups
   std::vector<ResultDelivery> results_;
+  bool is_split_ = false;
+  std::uint32_t cards_here_ = 0;
+  std::vector<Departure> departures_;
+  Cycles first_arrival_ = kNever;  // of those that settle() has learnt of
 };
 
 }  // namespace tessera::engines

@@ -6,7 +6,7 @@
 // A step that is finished in cycle c is known to a core that is d away from cycle c + d on. Where cards
 // exchange whole results (isa/whole_results.h), cores of other cards learn of all steps of such a task at once,
 // when the result has arrived; those that make a part of the same layer, and wait for the task in that, as
-// ever. One thread at a time.
+// ever. Cores may be in other processes (split()): what they are to hear is handed out. One thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -79,7 +79,7 @@ class RemoteNews {
       }
       const Cycles at = now + away_[core * cores_ + reader.core];
       progress.heard_at = at;
-      waiting_.push({at, sent_++, reader.core, core, task, progress});
+      tell({at, sent_++, reader.core, core, task, progress});
     }
     if (!whole_ || !progress.all || whole_->of(core, task) == isa::WholeResults::kNone) return;
     const std::uint32_t result = whole_->of(core, task);
@@ -93,6 +93,7 @@ class RemoteNews {
   const isa::WholeResults::Result& result(std::uint32_t number) const {
     return whole_->results()[number];
   }
+  const isa::WholeResults& whole() const { return *whole_; }
   // The result will be on the card from `at` on.
   void arrives(std::uint32_t result, int card, Cycles at) {
     for (News news : held_[result]) {
@@ -102,6 +103,20 @@ class RemoteNews {
       waiting_.push(news);
     }
   }
+
+  // From now on these cores are here, by number, and the others are not.
+  void split(std::vector<bool> cores_here) { here_ = std::move(cores_here); }
+  // News for cores that are not here, since the last call.
+  std::vector<News> take_departed() { return std::exchange(departed_, {}); }
+  // What readers elsewhere hear when the result arrives there, and the same of another process.
+  const std::vector<News>& held(std::uint32_t result) const { return held_[result]; }
+  void hold(std::uint32_t result, const News& news) { held_[result].push_back(news); }
+  // News from another process. What one core says comes in its order.
+  void arrive(News news) {
+    news.sent = sent_++;
+    waiting_.push(news);
+  }
+
   // When the next news arrives; kNever if none is on its way.
   Cycles next() const { return waiting_.empty() ? kNever : waiting_.top().at; }
   // The next one, which has arrived.
@@ -112,6 +127,14 @@ class RemoteNews {
   }
 
  private:
+  void tell(const News& news) {
+    if (here_.empty() || here_[news.to]) {
+      waiting_.push(news);
+    } else {
+      departed_.push_back(news);
+    }
+  }
+
   struct Reader {
     std::uint32_t core = 0;
     bool of_layer = false;  // some task of it that waits is of the same layer
@@ -137,6 +160,8 @@ class RemoteNews {
   std::vector<std::int64_t> left_;       // of each result: tasks that have not finished
   std::vector<std::vector<News>> held_;  // of each result
   std::vector<std::uint32_t> complete_;
+  std::vector<bool> here_;  // by core; empty: all
+  std::vector<News> departed_;
 };
 
 }  // namespace tessera::engines

@@ -173,6 +173,13 @@ void DmaEngine::push(Cycles now, ActiveStep& step, std::int64_t piece, bool writ
   const DramRequest request = isa::dma_request(step.plan, piece, write);
   wiring_.port->requests.push(now, request);
   const bool copy = step.plan.reads && step.plan.writes;
+  const bool elsewhere = step.plan.memories.destination != isa::TaskMemories::kOwn;
+  if (copy && write && elsewhere && copies_ahead_ && !timing_only_ &&
+      !wiring_.control->stopped(step.task)) {
+    // All that was read so far; the rest comes again with its own piece.
+    wiring_.math->run_step(wiring_.control->network_of(step.task).memory,
+                           *wiring_.control->task(step.task).descriptor, step.step);
+  }
   in_flight_.push({&step, piece, request.runs * request.bytes, copy && !write});
   if (!*wiring_.port->channel_full) {
     wiring_.wakes->wake(Box::kDram, now + 1 + wiring_.port->wake_cycles);

@@ -53,6 +53,9 @@ class DmaEngine {
   Cycles step(Cycles now);
   TimeAccount& account() { return account_; }
   std::string describe() const;
+  // From now on what a copy has read is written before the request goes out that writes it, not only when the step
+  // ends, where it goes to another memory: that may be in another process, to which the bytes go with the request.
+  void copy_ahead() { copies_ahead_ = true; }
 
  private:
   // A step with requests on their way.
@@ -98,7 +101,7 @@ class DmaEngine {
   const ChipConfig chip_;
   const std::int64_t port_bytes_;  // of the buffer
   const Wiring wiring_;
-  bool timing_only_ = false;
+  bool timing_only_ = false, copies_ahead_ = false;
   bool active_ = false;  // `task_` holds a task with steps left
   RunTaskId task_ = 0;
   std::int64_t next_step_ = 0;

@@ -165,6 +165,17 @@ std::byte* DramMemory::find_part(const Region& region, std::uint64_t offset) {
   return inside <= part.bytes.size() ? part.bytes.data() + inside : region.data + offset;
 }
 
+std::byte* DramMemory::at_modelled(std::size_t network, std::int64_t address, std::int64_t bytes) {
+  for (const isa::BaseIndex base :
+       {isa::BaseIndex::kWorkspace, isa::BaseIndex::kInput, isa::BaseIndex::kOutput}) {
+    const Region& at = region(network, base);
+    const std::int64_t offset = address - at.address;
+    if (offset < 0 || bytes < 0 || offset > at.bytes || bytes > at.bytes - offset) continue;
+    return find(at, static_cast<std::uint64_t>(offset));
+  }
+  return nullptr;
+}
+
 bool DramMemory::holds(std::size_t network, isa::DramAddress address, std::int64_t bytes) const {
   const auto size = static_cast<std::uint64_t>(region(network, address.base).bytes);
   return bytes >= 0 && address.offset <= size &&

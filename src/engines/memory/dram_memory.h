@@ -67,6 +67,9 @@ class DramMemory {
   std::int64_t address(std::size_t network, isa::DramAddress address) const {
     return region(network, address.base).address + static_cast<std::int64_t>(address.offset);
   }
+  // The bytes at modelled addresses [address, address + bytes) of workspace, inputs or outputs; null: they do not lie
+  // in one of these.
+  std::byte* at_modelled(std::size_t network, std::int64_t address, std::int64_t bytes);
   // The modelled addresses that it takes.
   const DramRange& taken(std::size_t network) const { return taken_[network].range; }
   // Where its regions lie.

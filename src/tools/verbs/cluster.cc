@@ -40,6 +40,16 @@ std::string cores_text(const json& cores) {
   return fmt::format("{}", fmt::join(cores.get<std::vector<int>>(), " "));
 }
 
+// Of an allocation over several: "card 0 of node n0, card 0 of node n1".
+std::string cards_text(const json& cards) {
+  std::vector<std::string> texts;
+  for (const json& card : cards) {
+    texts.push_back(fmt::format("card {} of node {}", card["card"].get<int>(),
+                                card["node"].get<std::string>()));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
 // ---- what there is ----
 
 void print_nodes(const json& status) {
@@ -66,6 +76,14 @@ void print_pool(const json& status) {
   if (status["allocs"].empty()) return;
   TextTable allocs({"allocation", "tenant", "node", "card", "cores", "epoch", "state"});
   for (const json& alloc : status["allocs"]) {
+    if (alloc.contains("cards") && !alloc["cards"].empty()) {
+      for (const json& card : alloc["cards"]) {
+        allocs.add({alloc["alloc"], alloc["tenant"], card["node"],
+                    std::to_string(card["card"].get<int>()), cores_text(card["cores"]),
+                    std::to_string(alloc["epoch"].get<std::int64_t>()), alloc["state"]});
+      }
+      continue;
+    }
     allocs.add({alloc["alloc"], alloc["tenant"], alloc["node"],
                 std::to_string(alloc["card"].get<int>()), cores_text(alloc["cores"]),
                 std::to_string(alloc["epoch"].get<std::int64_t>()), alloc["state"]});
@@ -120,9 +138,14 @@ Status print_alloc(const ClusterArguments& arguments, json alloc) {
     print_json(alloc);
     return {};
   }
-  show("{}: cores {} of card {} on node {}\ndevice   {}\n", alloc["alloc"].get<std::string>(),
-       cores_text(alloc["cores"]), alloc["card"].get<int>(), alloc["node"].get<std::string>(),
-       device);
+  const std::string name = alloc["alloc"].get<std::string>();
+  if (alloc.contains("cards")) {
+    show("{}: {} cores on {}\ndevice   {}\n", name, alloc["cores_wanted"].get<int>(),
+         cards_text(alloc["cards"]), device);
+    return {};
+  }
+  show("{}: cores {} of card {} on node {}\ndevice   {}\n", name, cores_text(alloc["cores"]),
+       alloc["card"].get<int>(), alloc["node"].get<std::string>(), device);
   return {};
 }
 
@@ -132,6 +155,10 @@ Status allocate(const ClusterArguments& arguments) {
                   {"weight", arguments.weight}, {"kept", true}};
   if (!arguments.what.empty()) request["name"] = arguments.what;
   if (!arguments.node.empty()) request["node"] = arguments.node;
+  if (arguments.cards > 1) {
+    request["cards"] = arguments.cards;
+    request["cores"] = arguments.cores;
+  }
   TESSERA_TRY(json alloc, ask(arguments, std::move(request)));
   return print_alloc(arguments, std::move(alloc));
 }

@@ -1,0 +1,158 @@
+#include "card/peer_batch.h"
+
+#include <type_traits>
+#include <utility>
+
+#include "base/field_bytes.h"
+
+namespace tessera::card {
+namespace {
+
+using engines::CardMessage;
+using engines::CardRequest;
+using engines::News;
+
+// An enumeration as a byte, up to `last`.
+template <typename Enum>
+void small(FieldsOut& way, const Enum& value, int /*last*/) {
+  way(static_cast<std::uint8_t>(value));
+}
+template <typename Enum>
+void small(FieldsIn& way, Enum& value, int last) {
+  std::uint8_t number = 0;
+  way(number);
+  way.ok = way.ok && number <= last;
+  value = static_cast<Enum>(number);
+}
+
+void request(auto& way, auto& of) {
+  way(of.dram.first_run), way(of.dram.runs), way(of.dram.skip), way(of.dram.bytes);
+  way(of.dram.write), way(of.home), way(of.can_wait);
+  way(of.share.number), way(of.share.sequence), way(of.share.members);
+}
+
+void grid(auto& way, auto& of) {
+  way(of.address), way(of.run_bytes), way(of.axes);
+  for (auto& extent : of.extents) way(extent);
+  for (auto& stride : of.strides) way(stride);
+}
+
+void news(auto& way, auto& of) {
+  way(of.at), way(of.to), way(of.from), way(of.task);
+  way(of.progress.finished), way(of.progress.all);
+}
+
+void message(auto& way, auto& of) {
+  small(way, of.kind, static_cast<int>(CardMessage::Kind::kDone));
+  way(of.from), way(of.to), way(of.cores);
+  request(way, of.request);
+  for (auto& ticket : of.tickets) way(ticket);
+}
+
+void frame(auto& way, auto& of) {
+  auto& departure = of.departure;
+  way(departure.at), way(departure.is_result), way(departure.from_card), way(departure.to_card);
+  way(departure.message.bytes), way(departure.number), way(of.is_whole);
+  if (!of.is_whole) return;
+  way(of.data);
+  if (departure.is_result) {
+    way.each(of.runs, [&](auto& run) { way(run.address), way(run.bytes); });
+    way.each(of.held, [&](auto& one) { news(way, one); });
+    return;
+  }
+  message(way, departure.message);
+  grid(way, departure.grid);
+}
+
+void failure(FieldsOut& way, const std::optional<PeerFailure>& of) {
+  way(of.has_value());
+  if (!of.has_value()) return;
+  way(of->at);
+  small(way, of->error.code, 0);
+  way(of->error.message);
+}
+void failure(FieldsIn& way, std::optional<PeerFailure>& of) {
+  bool is_there = false;
+  way(is_there);
+  if (!is_there) return;
+  of.emplace();
+  way(of->at);
+  small(way, of->error.code, static_cast<int>(ErrorCode::kInternal));
+  way(of->error.message);
+}
+
+void batch(auto& way, auto& of) {
+  way(of.window), way(of.next), way(of.first_news), way(of.last), way(of.is_done);
+  failure(way, of.failure);
+  way.each(of.frames, [&](auto& one) { frame(way, one); });
+  way.each(of.news, [&](auto& one) { news(way, one); });
+}
+
+void engine(auto& way, auto& of) {
+  way(of.name), way(of.kind), way(of.index), way(of.busy), way(of.blocked_dependency);
+  way(of.blocked_memory), way(of.blocked_message), way(of.blocked_ports), way(of.idle);
+  way(of.tasks), way(of.steps), way(of.macs), way(of.bytes_read), way(of.bytes_written);
+  way(of.share_cycles), way(of.wire_bytes);
+}
+
+void task(auto& way, auto& of) {
+  way(of.dispatched), way(of.first_step_begin), way(of.end), way(of.busy);
+  way(of.blocked_dependency), way(of.blocked_memory), way(of.blocked_ports);
+}
+
+void event(auto& way, auto& of) {
+  way(of.task);
+  small(way, of.engine, isa::kEngineKindCount - 1);
+  way(of.index), way(of.step), way(of.begin), way(of.end), way(of.network);
+  way(of.blocked_ports), way(of.blocked_message);
+}
+
+void statistics_of(auto& way, auto& of) {
+  const auto engine_row = [&](auto& row) { engine(way, row); };
+  way(of.cycles), way(of.row_misses);
+  way.each(of.shared, engine_row);
+  way.each(of.cores, [&](auto& core) {
+    way(core.cycles), way(core.row_misses), way(core.idle_engine_cycles), way(core.status_flags);
+    way.each(core.engines, engine_row);
+    way.each(core.tasks, [&](auto& row) { task(way, row); });
+    way.each(core.trace, [&](auto& row) { event(way, row); });
+  });
+}
+
+Error damaged(const char* what, const FieldsIn& in) {
+  return {ErrorCode::kInvalidModel, std::string(what) + (in.ok ? ": there are bytes behind its end"
+                                                               : ": its bytes are none of one")};
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_batch(const PeerBatch& of) {
+  FieldsOut out;
+  batch(out, of);
+  return std::move(out.bytes);
+}
+
+Result<PeerBatch> parse_batch(std::span<const std::byte> bytes) {
+  FieldsIn in(bytes);
+  PeerBatch of;
+  batch(in, of);
+  if (!in.ok || !in.at_end()) return damaged("a batch of another process's cards", in);
+  for (News& one : of.news) one.progress.heard_at = one.at;
+  return of;
+}
+
+std::vector<std::byte> encode_statistics(const CardStatistics& statistics) {
+  FieldsOut out;
+  statistics_of(out, statistics);
+  return std::move(out.bytes);
+}
+
+Result<CardStatistics> parse_statistics(std::span<const std::byte> bytes) {
+  FieldsIn in(bytes);
+  CardStatistics statistics;
+  statistics_of(in, statistics);
+  if (!in.ok || !in.at_end()) return damaged("the statistics of another process's cards", in);
+  return statistics;
+}
+
+}  // namespace tessera::card
