@@ -126,7 +126,10 @@ Status NodeService::grant(const AllocRecord& alloc) {
   // What others have just given up may still be on the cores.
   constexpr std::chrono::milliseconds kForOthers{1500};
   (void)closer_->wait_until_idle(kForOthers);
-  Granted granted{.record = alloc, .processors = {}, .part = nullptr};
+  Granted granted{.record = alloc,
+                  .processors = {},
+                  .traffic = std::make_shared<Traffic>(),
+                  .part = nullptr};
   TESSERA_TRY(granted.processors, take_cards(alloc));
   if (alloc.cards_wanted > 1) {
     granted.part =
@@ -138,7 +141,6 @@ Status NodeService::grant(const AllocRecord& alloc) {
                                                    .log = options_.log});
   }
   const std::lock_guard lock(mutex_);
-  granted.traffic = std::make_shared<Traffic>();
   granted_[key_of(alloc)] = std::move(granted);
   return {};
 }
