@@ -126,10 +126,8 @@ Status NodeService::grant(const AllocRecord& alloc) {
   // What others have just given up may still be on the cores.
   constexpr std::chrono::milliseconds kForOthers{1500};
   (void)closer_->wait_until_idle(kForOthers);
-  Granted granted{.record = alloc,
-                  .processors = {},
-                  .traffic = std::make_shared<Traffic>(),
-                  .part = nullptr};
+  Granted granted{
+      .record = alloc, .processors = {}, .traffic = std::make_shared<Traffic>(), .part = nullptr};
   TESSERA_TRY(granted.processors, take_cards(alloc));
   if (alloc.cards_wanted > 1) {
     granted.part =

@@ -70,7 +70,7 @@ class NodeService : public Responder, public NodeWork {
     AllocRecord record;
     std::vector<std::shared_ptr<device::VirtualProcessor>> processors;  // shared with its sessions
     std::shared_ptr<Traffic> traffic;  // shared with requests under way
-    std::shared_ptr<NodePart> part;  // of one over several cards; shared with sessions and peers
+    std::shared_ptr<NodePart> part;    // of one over several cards; shared with sessions and peers
   };
   Result<Reply> count(Request request, const nlohmann::json& text, ClientSession& session,
                       Traffic& traffic);

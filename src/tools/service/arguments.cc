@@ -192,8 +192,9 @@ void ClusterArguments::add_to(CLI::App& app) {
   app.add_option("--nodes", nodes, "try: how many")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  app.add_option("--cards", cards,
-                 "try, slurm: of each node; alloc: over so many, each as a whole, of one or more nodes")
+  app.add_option(
+         "--cards", cards,
+         "try, slurm: of each node; alloc: over so many, each as a whole, of one or more nodes")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
   app.add_option("--port", port, "try, slurm: of the master; 0: any that is free")
