@@ -343,7 +343,8 @@ Status PeerWindows::take_in(int process, PeerBatch& batch) {
   return {};
 }
 
-Result<Cycles> PeerWindows::exchange(const Reached& reached, std::optional<PeerFailure> failed) {
+Result<Cycles> PeerWindows::exchange(const Reached& reached,
+                                     const std::optional<PeerFailure>& failed) {
   std::vector<PeerBatch> own = collect(reached);
   const auto here = static_cast<std::size_t>(parts_.here->process);
   CardPeers::Batches sent(own.size());

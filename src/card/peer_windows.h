@@ -48,7 +48,7 @@ class PeerWindows {
     Cycles next = kNever, last = 0;  // of the cards here
     bool is_done = false;
   };
-  Result<Cycles> exchange(const Reached& reached, std::optional<PeerFailure> failed);
+  Result<Cycles> exchange(const Reached& reached, const std::optional<PeerFailure>& failed);
   // When the last core of all cards ended, after exchange() has returned kNever.
   Cycles last() const { return last_; }
   // Nothing will happen any more, and not all is done.
