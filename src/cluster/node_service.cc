@@ -266,13 +266,13 @@ Result<Reply> NodeService::handle(Request request) {
     const auto found = granted_.find(key_of(session->alloc()));
     if (found != granted_.end()) traffic = found->second.traffic;
   }
-  if (traffic != nullptr) return count(std::move(request), text, *session, *traffic);
+  if (traffic != nullptr) return count(request, text, *session, *traffic);
   if (session != nullptr) return session->handle(request, text);
   return Error{ErrorCode::kInvalidArgument,
                "this connection has shown no ticket of an allocation; the master gives them out"};
 }
 
-Result<Reply> NodeService::count(Request request, const json& text, ClientSession& session,
+Result<Reply> NodeService::count(const Request& request, const json& text, ClientSession& session,
                                  Traffic& traffic) {
   const bool runs = text.contains("call") && text["call"] == "infer";
   traffic.waiting = static_cast<std::int64_t>(request.waiting);

@@ -72,7 +72,7 @@ class NodeService : public Responder, public NodeWork {
     std::shared_ptr<Traffic> traffic;  // shared with requests under way
     std::shared_ptr<NodePart> part;    // of one over several cards; shared with sessions and peers
   };
-  Result<Reply> count(Request request, const nlohmann::json& text, ClientSession& session,
+  Result<Reply> count(const Request& request, const nlohmann::json& text, ClientSession& session,
                       Traffic& traffic);
   // A connection of another node of an allocation.
   struct Peer {

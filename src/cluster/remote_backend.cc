@@ -49,7 +49,8 @@ class RemoteBackend : public device::Backend {
                    .memory = Bytes{processor_->memory_bytes()},
                    .functions = 1,
                    .shared_memory = false,
-                   .values = options.values != device::Values::kNone};
+                   .values = options.values != device::Values::kNone,
+                   .ends_runs = true};  // at the latest after the cluster's patience
   }
 
   const device::Properties& properties() const override { return properties_; }

@@ -71,6 +71,8 @@ struct Properties {
   int queue_depth = 1;         // submissions that wait for each kernel
   bool shared_memory = false;  // the host sees it: host_view() works, and nothing need be moved
   bool values = true;          // false: runs leave outputs as they are (timing only)
+  // Each run ends by itself, with an error where what made it is gone: none hangs, however long it takes.
+  bool ends_runs = false;
 };
 
 // One layer of a network, loaded by itself: a node of the typed graph. Its weights are bytes

@@ -18,7 +18,8 @@ class ScriptedBackend : public Backend {
                    .kernels = options.kernels,
                    .clock_hertz = kClock,
                    .memory = options.memory,
-                   .shared_memory = options.shared_memory};
+                   .shared_memory = options.shared_memory,
+                   .ends_runs = options.ends_runs};
   }
 
   const Properties& properties() const override { return properties_; }

@@ -97,8 +97,11 @@ class DeviceEntry {
   // A run did not begin there, because of the error, which is the device's.
   void note_refusal(const Error& error);
   // A run that had begun is not waited for any more. A kernel that does not come back from it by
-  // itself is reset some time later.
-  void note_given_up() { given_up_at_.store(pipeline::now(), std::memory_order_relaxed); }
+  // itself is reset some time later, where that may be.
+  void note_given_up() {
+    if (device_->properties().ends_runs) return;
+    given_up_at_.store(pipeline::now(), std::memory_order_relaxed);
+  }
 
   // The same of a run that is made again elsewhere.
   void note_made_again();

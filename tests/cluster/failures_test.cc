@@ -76,6 +76,13 @@ TEST(Failures, AllTasksOfAStreamAreAnsweredOnceWhileTheirNodeIsKilled) {
   cluster.expect_one_owner_at_a_time();
 }
 
+// What the store keeps of a pool's allocations. Nodes report the figures of each once a second.
+json kept_allocs(const json& pool) {
+  json allocs = pool["allocs"];
+  for (json& alloc : allocs) alloc.erase("figures");
+  return allocs;
+}
+
 TEST(Failures, RunsGoOnWhileTheMasterIsKilledAndTheNextOneGoesOnFromTheStore) {
   SKIP_WITHOUT_ETCD();
   ClusterProcesses cluster({.masters = 2, .nodes = 2});
@@ -88,7 +95,7 @@ TEST(Failures, RunsGoOnWhileTheMasterIsKilledAndTheNextOneGoesOnFromTheStore) {
   ASSERT_TRUE(after.ok()) << after.error().to_string();
   EXPECT_NE((*after)["master"], before["master"]);
   EXPECT_GT((*after)["epoch"], before["epoch"]);
-  EXPECT_EQ((*after)["allocs"], before["allocs"]);
+  EXPECT_EQ(kept_allocs(*after), kept_allocs(before));
   Session another = open(cluster, model, "b");
   expect_good_run(another, model);
   expect_good_run(session, model);
@@ -164,7 +171,7 @@ TEST(Failures, WhatNodesRunIsWrittenDownAnewWhenTheStoreHasLostEverything) {
     return status["pool"].size() == 2 && status["allocs"].size() == 1;
   }));
   const json after = cluster.ask({{"call", "status"}}).value();
-  EXPECT_EQ(after["allocs"], before["allocs"]);
+  EXPECT_EQ(kept_allocs(after), kept_allocs(before));
   std::int64_t free = 0;
   for (const json& card : after["pool"]) free += card["free"].get<std::int64_t>();
   EXPECT_EQ(free, 28);

@@ -176,6 +176,33 @@ TEST(RuntimeDevices, RunThatHangsWhereItIsMadeAgainIsMadeOnceMore) {
   pipeline.wait_until_done();
 }
 
+// A run that is not waited for any more, and lasts far longer than those before: the device is reset, but for one whose
+// runs end by themselves, on another machine say.
+TEST(RuntimeDevices, OneWhoseRunsEndByThemselvesIsNotResetForARunThatLasts) {
+  for (const bool ends_runs : {false, true}) {
+    SCOPED_TRACE(ends_runs);
+    Gate gate;
+    Begun begun;
+    std::atomic<bool> holds{false};
+    auto options = noting("one", begun, &gate, [&holds](std::uint64_t) { return holds.load(); });
+    options.ends_runs = ends_runs;
+    ScriptedRuntime runtime({options});
+    Pipeline pipeline = runtime.open({});
+    Stream stream = pipeline.open_stream(unordered());
+    EXPECT_TRUE(stream.submit({tensor_of(1)})->wait().ok());
+    holds = true;
+    const auto late = SubmitOptions{.deadline = milliseconds(20)};
+    Job lasts = *stream.submit({tensor_of(2)}, late);
+    EXPECT_EQ(lasts.wait().error().failure, TaskFailure::kDeadline);
+    std::this_thread::sleep_for(milliseconds(1200));  // a second is the least
+    runtime.state().devices()[0]->look_after();
+    EXPECT_EQ(runtime.state().devices()[0]->device().counters().resets, ends_runs ? 0 : 1);
+    gate.open();
+    EXPECT_TRUE(stream.submit({tensor_of(3)})->wait().ok());
+    pipeline.wait_until_done();
+  }
+}
+
 // It may go on writing there for ever: who waits for it is told when it ends, or at a deadline.
 TEST(RuntimeDevices, RunThatWritesTheApplicationsMemoryIsNotMadeAgain) {
   OneHangs of;
