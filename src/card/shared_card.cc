@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "base/check.h"
@@ -13,8 +15,15 @@
 namespace tessera::card {
 namespace {
 
+// For so many kinds of tenants it is kept how long clearing them takes.
+constexpr std::size_t kClearsKept = 256;
+
 // How often tenants are looked at that wait for what never comes while others go on, in steps.
 constexpr std::uint64_t kDeadlockPeriod = 4096;
+
+// What the time depends on that a tenant takes to be cleared which is alone on the clock: its cores, and the bytes
+// of each memory from where on.
+using ClearKey = std::tuple<std::vector<int>, std::int64_t, std::int64_t>;
 
 struct Tenant {
   TenantShare share;
@@ -33,6 +42,9 @@ struct Tenant {
   Phase phase = Phase::kQuiet;
   std::int64_t used = 0;  // the first bytes of its range, which a program of its has had
   Cycles fill_at = 0;
+  // While nobody else is on the clock: how long all of the clearing takes, if that is known; else it is noted at its end.
+  bool clears_alone = false;
+  std::optional<Cycles> clears_for;
   TenantCleared cleared;
   std::function<void(const TenantCleared&)> when_cleared;
   TenantRun run;
@@ -68,6 +80,8 @@ struct SharedCard::State {
   Cycles now_at_earliest() const { return now + (stepped ? 1 : 0); }
   Cycles next_of(const Tenant& tenant) const;
   void clear_on(TenantId id);
+  void end_alone();
+  Cycles clear_cores_cycles(const Tenant& tenant) const;
   void take_exceptions();
   void stop_deadlocked();
   bool busy() const {
@@ -82,6 +96,7 @@ struct SharedCard::State {
   std::vector<std::unique_ptr<CoreState>> cores;
   std::unique_ptr<CardMemories> memories;
   std::vector<std::unique_ptr<Tenant>> tenants;
+  std::map<ClearKey, Cycles> known_clears;  // of those that were alone
   Cycles now = 0;
   bool stepped = false;  // something was done in cycle `now`
   std::uint64_t steps = 0;
@@ -175,7 +190,32 @@ Cycles clear_cycles(const Boxes& boxes, const ChipConfig& chip) {
                   std::int64_t{chip.dma.port_bytes});
 }
 
+ClearKey clear_key(const Tenant& tenant) {
+  return {tenant.placement.core, tenant.share.memory.first, tenant.used};
+}
+
 }  // namespace
+
+Cycles SharedCard::State::clear_cores_cycles(const Tenant& tenant) const {
+  Cycles cycles = 0;
+  for (const int core : tenant.placement.core) {
+    cycles = std::max(cycles, clear_cycles(
+                                  cores[static_cast<std::size_t>(core)]->boxes, chip));
+  }
+  return cycles;
+}
+
+// Somebody comes onto the clock, on which nothing has happened since a tenant began to be cleared whose time is
+// known: it asks for the channels' time from now on.
+void SharedCard::State::end_alone() {
+  for (const auto& tenant : tenants) {
+    if (!tenant || !tenant->clears_alone) continue;
+    tenant->clears_alone = false;
+    if (!tenant->clears_for) continue;
+    tenant->clears_for.reset();
+    tenant->fill_at = tenant->cleared.begin + clear_cores_cycles(*tenant);
+  }
+}
 
 // Nobody reads what it has from here on; the clock says when it is zero.
 Status SharedCard::remove_tenant(TenantId id, std::function<void(const TenantCleared&)> cleared) {
@@ -187,19 +227,24 @@ Status SharedCard::remove_tenant(TenantId id, std::function<void(const TenantCle
   for (std::size_t program = 0; program < tenant.programs.size(); ++program) {
     if (tenant.programs[program]) TESSERA_RETURN_IF_ERROR(unload(id, program));
   }
-  Cycles cycles = 0;
   for (const int core : tenant.placement.core) {
     Boxes& boxes = state.cores[static_cast<std::size_t>(core)]->boxes;
     boxes.state_buffer.clear(0, boxes.state_buffer.bytes_per_partition());
     boxes.kernel_memory.clear(0, boxes.kernel_memory.bytes_per_partition());
     state.cores[static_cast<std::size_t>(core)]->forget_descriptors();
-    cycles = std::max(cycles, clear_cycles(boxes, state.chip));
   }
   state.physical_of(tenant)->clear(tenant.share.memory);
+  state.end_alone();
+  tenant.clears_alone = !state.busy();
   state.begin();
   state.units().settle(tenant.places);
   tenant.cleared.begin = state.now_at_earliest();
   tenant.cleared.bytes = tenant.used * std::ssize(tenant.placement.group);
+  Cycles cycles = state.clear_cores_cycles(tenant);
+  if (const auto known = state.known_clears.find(clear_key(tenant));
+      tenant.clears_alone && known != state.known_clears.end()) {
+    tenant.clears_for = cycles = known->second;
+  }
   tenant.fill_at = tenant.cleared.begin + cycles;
   tenant.phase = Tenant::Phase::kClearsCores;
   tenant.when_cleared = std::move(cleared);
@@ -211,11 +256,15 @@ void SharedCard::State::clear_on(TenantId id) {
   Tenant& tenant = *tenants[id];
   if (tenant.phase == Tenant::Phase::kClearsCores && tenant.fill_at <= now) {
     tenant.phase = Tenant::Phase::kClearsMemory;
-    if (tenant.used > 0) units().fill(tenant.places, tenant.used, now);
+    if (tenant.used > 0 && !tenant.clears_for) units().fill(tenant.places, tenant.used, now);
   }
   if (tenant.phase != Tenant::Phase::kClearsMemory || units().fills(tenant.places)) return;
   tenant.cleared.end = now;
   const TenantCleared cleared = tenant.cleared;
+  if (tenant.clears_alone && !tenant.clears_for) {
+    if (known_clears.size() >= kClearsKept) known_clears.clear();
+    known_clears[clear_key(tenant)] = cleared.end - cleared.begin;
+  }
   const auto when_cleared = std::move(tenant.when_cleared);
   units().remove(tenant.places);
   tenants[id].reset();
@@ -310,6 +359,7 @@ Status SharedCard::start(TenantId id, TenantRun run) {
   if (tenant.phase != Tenant::Phase::kQuiet) {
     return Error{ErrorCode::kInvalidArgument, fmt::format("tenant {} runs already", id)};
   }
+  state.end_alone();
   state.begin();
   const Cycles at = state.now_at_earliest() + run.at;
   tenant.run = std::move(run);

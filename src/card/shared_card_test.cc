@@ -533,6 +533,61 @@ TEST(SharedCard, ClearingIsANeighbourLikeOthers) {
   EXPECT_LE(beside(1), 2 * alone);
 }
 
+// A card that has cleared the same before, or has not: every cycle is the same, and what is known is not stepped.
+TEST(SharedCard, ClearingAloneAgainTakesTheSameTimeInOneStep) {
+  const ChipConfig chip = card_of(2, 2);
+  const CardProgram program = chain(chip, 2);
+  const std::unique_ptr<SharedCard> owner = SharedCard::create(chip).value();
+  SharedCard& card = *owner;
+  const auto clear = [&](std::vector<int> cores, std::int64_t first) {
+    const auto tenant = card.add_tenant({std::move(cores), {first, kRange}, 1});
+    EXPECT_TRUE(tenant.ok() && card.load(*tenant, program).ok());
+    std::optional<TenantCleared> result;
+    EXPECT_TRUE(card.remove_tenant(*tenant, [&](const TenantCleared& of) { result = of; }).ok());
+    int steps = 0;
+    for (; !result; ++steps) card.step();
+    EXPECT_FALSE(card.busy());
+    return std::pair(steps, *result);
+  };
+  const auto [steps, first] = clear({0, 2}, 0);
+  const auto [again_steps, again] = clear({0, 2}, 0);
+  EXPECT_GT(steps, 100);
+  EXPECT_EQ(again_steps, 1);
+  EXPECT_EQ(again.begin, first.begin);
+  EXPECT_EQ(again.end, first.end);
+  EXPECT_EQ(again.bytes, first.bytes);
+  EXPECT_GT(clear({1, 3}, 0).first, 100);  // other cores, and another place
+  EXPECT_GT(clear({0, 2}, kRange).first, 100);
+}
+
+// Who comes onto the clock meanwhile finds a neighbour that asks for the channel, whether or not its time was known.
+TEST(SharedCard, ClearingThatIsKnownIsANeighbourLikeOthers) {
+  const ChipConfig chip = card_of(2, 2);
+  const CardProgram stream = flood(chip, 1, {.times = 100}), large = flood(chip, 1, {.times = 200});
+  const auto beside = [&](bool is_known, Cycles at) {
+    Bench bench(chip);
+    const auto give_up = [&](Bench& of) {
+      EXPECT_TRUE(of.card->remove_tenant(of.tenants[1], [&](const TenantCleared& cleared) {
+                             of.ran[1].result.end = cleared.end;
+                           }).ok());
+    };
+    bench.add({0}, stream, 1);
+    bench.add({1}, large, 2);
+    if (is_known) {
+      give_up(bench);
+      bench.card->run();
+      bench.tenants.pop_back();
+      bench.add({1}, large, 2);
+    }
+    give_up(bench);
+    bench.start(0, at);
+    bench.card->run();
+    EXPECT_TRUE(bench.ran[0].result.status.ok());
+    return std::pair(bench.ran[0].result.cycles, bench.ran[1].result.end);
+  };
+  for (const Cycles at : {Cycles{0}, Cycles{700}}) EXPECT_EQ(beside(true, at), beside(false, at));
+}
+
 // Two cards with a network between them on one clock: bits of each, and who shares no group with anybody
 // keeps every cycle, whatever crosses the network beside it.
 TEST(SharedCard, TenantsOnSeveralCardsHaveTheirBitsAndDisturbNobody) {

@@ -736,6 +736,7 @@ Result<json> Master::resize(const json& request, const Tenant& tenant) {
   TESSERA_RETURN_IF_ERROR(settle_resize(key, before, after, moved));
   store_us += microseconds(steady_clock::now() - writes);
   json reply = alloc_json(after);
+  reply["linked"] = moved->value("linked", json::object());
   reply["times"] = {{"store_us", store_us},
                     {"node_us", node_us},
                     {"move_us", moved->value("move_us", 0.0)},

@@ -327,7 +327,7 @@ Result<json> NodeAgent::move(const json& request, Lock& lock) {
   const auto begin = clock_();
   lock.unlock();
   const Status done = work_.move(record);
-  const auto link_time = work_.link_time(record);
+  const NodeWork::Link link = work_.last_link(record);
   lock.lock();
   TESSERA_RETURN_IF_ERROR(done);
   if (!is_held(record)) return not_here(record.id);
@@ -336,7 +336,9 @@ Result<json> NodeAgent::move(const json& request, Lock& lock) {
   log_own(record);
   json reply = reply_of(record);
   reply["move_us"] = lasted.count();
-  reply["link_us"] = std::chrono::duration<double, std::micro>(link_time).count();
+  reply["link_us"] = std::chrono::duration<double, std::micro>(link.time).count();
+  reply["linked"] = {
+      {"compiled", link.compiled}, {"filled_in", link.filled_in}, {"kept", link.kept}};
   return reply;
 }
 

@@ -37,8 +37,12 @@ class NodeWork {
   virtual Status grant(const AllocRecord& alloc) = 0;
   // Other cores of the same card. After an error it has what it had.
   virtual Status move(const AllocRecord& alloc) = 0;
-  // Of its last move: how long making the programs for other cores took.
-  virtual std::chrono::nanoseconds link_time(const AllocRecord& /*alloc*/) { return {}; }
+  // Of its last move: how long the programs for other cores took, and where they came from.
+  struct Link {
+    std::chrono::nanoseconds time{};
+    int compiled = 0, filled_in = 0, kept = 0;  // networks
+  };
+  virtual Link last_link(const AllocRecord& /*alloc*/) { return {}; }
   // Nothing of it begins or is answered any more. Its cores may take a while to be clear.
   virtual void revoke(const AllocRecord& alloc) = 0;
 };

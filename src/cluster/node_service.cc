@@ -167,9 +167,11 @@ Status NodeService::move(const AllocRecord& alloc) {
   return processor->move(alloc.cores);
 }
 
-std::chrono::nanoseconds NodeService::link_time(const AllocRecord& alloc) {
+NodeWork::Link NodeService::last_link(const AllocRecord& alloc) {
   const auto processor = processor_of(alloc);
-  return processor == nullptr ? std::chrono::nanoseconds(0) : processor->last_link_time();
+  if (processor == nullptr) return {};
+  const auto link = processor->last_link();
+  return {link.time, link.compiled, link.filled_in, link.kept};
 }
 
 void NodeService::revoke(const AllocRecord& alloc) {

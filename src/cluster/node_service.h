@@ -53,7 +53,7 @@ class NodeService : public Responder, public NodeWork {
 
   Status grant(const AllocRecord& alloc) override;
   Status move(const AllocRecord& alloc) override;
-  std::chrono::nanoseconds link_time(const AllocRecord& alloc) override;
+  Link last_link(const AllocRecord& alloc) override;
   void revoke(const AllocRecord& alloc) override;
 
   Result<Reply> handle(Request request) override;

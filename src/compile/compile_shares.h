@@ -43,6 +43,7 @@ struct SharedProgram {
   std::vector<LayerShare> layers;  // by layer, as the hints of the first core's program
   std::int64_t remote_dependencies = 0;
   std::int64_t load_shares = 0;  // loads that several cores have in common, each counted once
+  bool filled_in = false;        // from a package's templates, and not compiled
 };
 
 // For 1 to kCoresMax cores. There are no cascades, whatever `options` says of that. An error names the layer, what was found, what is allowed and the way out.

@@ -21,6 +21,16 @@ std::vector<Loaded::Tensor> CardNetwork::outputs() const {
   return tensors_of_slots(first().outputs);
 }
 
+std::int64_t CardNetwork::host_bytes() const {
+  std::int64_t bytes = std::ssize(first().weights);
+  for (const isa::Program& core : program.cores) {
+    bytes += std::ssize(core.stream) + std::ssize(core.tasks) * std::int64_t{sizeof(core.tasks[0])};
+    bytes += std::ssize(core.stream_offsets) * std::int64_t{sizeof(core.stream_offsets[0])};
+    bytes += std::ssize(core.pieces) * std::int64_t{sizeof(core.pieces[0])};
+  }
+  return bytes;
+}
+
 RunResult CardNetwork::begin_result(const ChipConfig& chip) const {
   RunResult result;
   result.clock_hertz = chip.clock_hertz;
@@ -47,6 +57,7 @@ Result<CardNetwork> compile_for_card(const NetworkState& network, const ChipConf
   CardNetwork result;
   result.splits = network::layer_splits(network.graph(), chip, placement, shared);
   result.places = places_of(placement, chip);
+  result.filled_in = shared.filled_in;
   result.program = std::move(shared.card);
   TESSERA_TRY(result.host_steps, open_steps(result.first()));
   return result;

@@ -19,10 +19,13 @@ struct CardNetwork {
   OpenSteps host_steps;
   std::vector<LayerSplit> splits;  // by layer
   std::vector<CorePlace> places;   // of the cores
+  bool filled_in = false;          // from the package's templates, and not compiled
 
   const isa::Program& first() const { return program.cores[0]; }  // has weights, inputs and outputs
   std::vector<Loaded::Tensor> inputs() const;
   std::vector<Loaded::Tensor> outputs() const;
+  // Of the host's memory that the program takes, about.
+  std::int64_t host_bytes() const;
   // Of a run with no cycles yet: layers, places, and the time of host and link.
   RunResult begin_result(const ChipConfig& chip) const;
 };

@@ -321,9 +321,10 @@ Result<std::shared_ptr<VirtualProcessor::Program>> VirtualProcessor::add(
   program->network = network;
   program->split = split;
   program->images = images;
-  auto compiled = compile(*program, placement_);
+  LastLink link;
+  auto compiled = program_for(*program, placement_, link);
   if (!compiled.ok()) return compiled.error().with_context(fmt::format("tenant '{}'", name_));
-  program->compiled = std::make_shared<const CardNetwork>(std::move(*compiled));
+  program->compiled = std::move(*compiled);
   CardLock lock(*card_);
   const Rest rest(*this, lock);
   TESSERA_RETURN_IF_ERROR(load(*program));
@@ -445,6 +446,7 @@ Result<RunResult> VirtualProcessor::run(const Program& program, const ProcessorR
   const card::TenantResult& end = flight.end;
   if (!end.status.ok()) return end.status.error().with_context(fmt::format("tenant '{}'", name_));
   RunResult result = network.begin_result(card_->chip);
+  result.cores = places_of(placement_, card_->chip);
   for (std::size_t i = 0; i < end.segments.size(); ++i) {
     add_card_segment(network.program, i, end.segments[i], result);
   }
@@ -515,7 +517,11 @@ Status VirtualProcessor::change(const Choice& choose) {
   if (const Status reserved = reserve(choose, move); !reserved.ok()) return named(reserved);
   const auto links = std::chrono::steady_clock::now();
   Status status = compile(move);
-  last_link_time_ = std::chrono::steady_clock::now() - links;
+  move.link.time = std::chrono::steady_clock::now() - links;
+  {
+    const std::lock_guard lock(link_mutex_);
+    last_link_ = move.link;
+  }
   if (status.ok()) status = change_over(move);
   const CardLock lock(*card_);
   forget(move);
@@ -605,22 +611,46 @@ Result<CardNetwork> VirtualProcessor::compile(const Program& program,
                           images > 1 ? cores / images : 0);
 }
 
-// While runs go on. A network whose cores only get other numbers is not compiled again.
+VirtualProcessor::LastLink VirtualProcessor::last_link() const {
+  const std::lock_guard lock(link_mutex_);
+  return last_link_;
+}
+
+// A program is for cores that lie in the memories so, whatever their numbers: once made and proved, it is not made again.
+Result<std::shared_ptr<const CardNetwork>> VirtualProcessor::program_for(
+    Program& program, const CardPlacement& placement, LastLink& link) const {
+  const int cards = cards_in_use(placement, card_->chip);
+  std::vector<Kept>& kept = program.kept;
+  const auto found = std::ranges::find_if(kept, [&](const Kept& one) {
+    return one.memory == placement.memory && one.cards == cards;
+  });
+  if (found != kept.end()) {
+    ++link.kept;
+    std::rotate(kept.begin(), found, found + 1);
+    return kept.front().compiled;
+  }
+  TESSERA_TRY(CardNetwork made, compile(program, placement));
+  ++(made.filled_in ? link.filled_in : link.compiled);
+  auto compiled = std::make_shared<const CardNetwork>(std::move(made));
+  kept.insert(kept.begin(), {placement.memory, cards, compiled});
+  std::int64_t bytes = 0;
+  const auto beyond = std::ranges::find_if(kept, [&bytes](const Kept& one) {
+    bytes += one.compiled->host_bytes();
+    return bytes > kKeptBytesMax;
+  });
+  kept.erase(std::max(beyond, kept.begin() + 1), kept.end());
+  return compiled;
+}
+
+// While runs go on.
 Status VirtualProcessor::compile(Move& move) const {
   for (const auto& program : programs_) {
     if (move.cores.empty()) {
       move.compiled.push_back(program->compiled);
       continue;
     }
-    if (!cores_.empty() && move.placement.memory == placement_.memory &&
-        cards_in_use(move.placement, card_->chip) == cards_in_use(placement_, card_->chip)) {
-      auto moved = std::make_shared<CardNetwork>(*program->compiled);
-      moved->places = places_of(move.placement, card_->chip);
-      move.compiled.push_back(std::move(moved));
-      continue;
-    }
-    TESSERA_TRY(CardNetwork compiled, compile(*program, move.placement));
-    move.compiled.push_back(std::make_shared<const CardNetwork>(std::move(compiled)));
+    TESSERA_TRY(auto compiled, program_for(*program, move.placement, move.link));
+    move.compiled.push_back(std::move(compiled));
   }
   return {};
 }

@@ -81,6 +81,12 @@ struct ProcessorRun {
 // For several threads at once; runs of one processor follow each other.
 class VirtualProcessor {
  public:
+  // A program that was made and proved, for cores that lie so.
+  struct Kept {
+    std::vector<std::uint8_t> memory;  // as in CardPlacement
+    int cards = 1;
+    std::shared_ptr<const CardNetwork> compiled;  // shared with the program while it has it
+  };
   // A network that is loaded on it.
   struct Program {
     std::shared_ptr<const NetworkState> network;
@@ -88,7 +94,17 @@ class VirtualProcessor {
     int images = 1;                               // that a run makes, each on a team of the cores
     std::shared_ptr<const CardNetwork> compiled;  // for the cores that the processor has
     std::size_t number = 0;                       // on the card
+    // The last one first. Only who changes the processor looks at them.
+    std::vector<Kept> kept;
   };
+  // The programs that a change has taken for the networks: compiled, filled in from a package's templates, or kept
+  // since the last time that it had as many cores that lie so.
+  struct LastLink {
+    std::chrono::nanoseconds time{};
+    int compiled = 0, filled_in = 0, kept = 0;
+  };
+  // Kept of a network, about; what was not used for longest goes first.
+  static constexpr std::int64_t kKeptBytesMax = std::int64_t{128} << 20;
 
   ~VirtualProcessor();
   VirtualProcessor(const VirtualProcessor&) = delete;
@@ -113,8 +129,8 @@ class VirtualProcessor {
   // are under way end on the old ones. After an error it has what it had.
   Status resize(int cores);
   Status move(std::vector<int> cores);
-  // What making the programs for other cores took the last time.
-  std::chrono::nanoseconds last_link_time() const { return last_link_time_; }
+  // Of its last change.
+  LastLink last_link() const;
 
   // In step, the clock stands still whenever this processor has no run: runs that follow each other leave
   // no gap, and those of several in step begin together, whatever their threads do. Whoever leaves it
@@ -133,12 +149,16 @@ class VirtualProcessor {
     CardPlacement placement = {};
     engines::DramRange range = {};
     std::vector<std::shared_ptr<const CardNetwork>> compiled = {};  // by program
+    LastLink link = {};
   };
   using Choice = std::function<Result<std::vector<int>>()>;
   Status change(const Choice& choose);
   Status reserve(const Choice& choose, Move& move);
   void forget(const Move& move);
   Status compile(Move& move) const;
+  Result<std::shared_ptr<const CardNetwork>> program_for(Program& program,
+                                                         const CardPlacement& placement,
+                                                         LastLink& link) const;
   Result<CardNetwork> compile(const Program& program, const CardPlacement& placement) const;
   Status change_over(const Move& move);
   Status settle_on(const Move& move, CardLock& lock);
@@ -168,7 +188,9 @@ class VirtualProcessor {
   bool clearing_ = false;
   bool changing_ = false, in_step_ = false;
   ProcessorStatus counters_;
-  std::atomic<std::chrono::nanoseconds> last_link_time_{};
+
+  mutable std::mutex link_mutex_;  // of what follows, and no other is taken behind it
+  LastLink last_link_;
 };
 
 }  // namespace tessera::device

@@ -27,6 +27,7 @@ Result<std::optional<SharedProgram>> prepared_program(const NetworkState& networ
   const auto prepared = all == nullptr ? nullptr : all->find(key);
   if (prepared == nullptr) return Found();
   SharedProgram shared;
+  shared.filled_in = true;
   TESSERA_TRY(shared.card, link::program_of(all->templates, *prepared));
   isa::Program& first = shared.card.cores.front();
   first.weights = package::region_of_parts(network.package.weights.bytes(), all->kernels.bytes(),

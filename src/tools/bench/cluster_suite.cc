@@ -91,7 +91,7 @@ Status measure_resize(cluster::MasterClient& client, int repeat,
                       std::vector<SuiteFigure>& figures) {
   constexpr std::array<int, 4> kSizes = {8, 16, 2, 4};
   struct Times {
-    std::vector<double> without, link, first;
+    std::vector<double> without, link, first, first_link;
   } times;
   for (int i = 0; i < repeat; ++i) {
     TESSERA_TRY(const json got,
@@ -99,22 +99,26 @@ Status measure_resize(cluster::MasterClient& client, int repeat,
                                     {"alloc", kSuiteAllocation},
                                     {"cores", kSizes[static_cast<std::size_t>(i) % 4]}}));
     const double without = without_store_ms(got["times"]);
+    const double link = got["times"]["link_us"].get<double>() / 1e3;
     // What is the same for any number of cores, or was made for this one, is not made again.
     if (i < std::ssize(kSizes)) {
       times.first.push_back(without);
+      times.first_link.push_back(link);
       continue;
     }
     times.without.push_back(without);
-    times.link.push_back(got["times"]["link_us"].get<double>() / 1e3);
+    times.link.push_back(link);
   }
-  for (auto* const list : {&times.without, &times.link, &times.first}) std::ranges::sort(*list);
+  for (auto* const list : {&times.without, &times.link, &times.first, &times.first_link}) std::ranges::sort(*list);
   figures.push_back(
       {fmt::format("resize with {} loaded, without the store's writes: median", kSuiteNetwork),
        at_share(times.without, 0.5), "ms", 5});
   figures.push_back({"  largest", at_share(times.without, 1), "ms"});
   figures.push_back({"  of which link: median", at_share(times.link, 0.5), "ms", 1});
   figures.push_back(
-      {"  largest of the first to each number of cores", at_share(times.first, 1), "ms"});
+      {"  the first to each number of cores: median", at_share(times.first, 0.5), "ms"});
+  figures.push_back({"    largest", at_share(times.first, 1), "ms"});
+  figures.push_back({"    of which link: median", at_share(times.first_link, 0.5), "ms"});
   return {};
 }
 
