@@ -340,7 +340,10 @@ Error VirtualProcessor::no_cores() const {
 }
 
 Status VirtualProcessor::load(Program& program) {
-  auto number = card_->card->load(tenant_, program.compiled->program);
+  // The weights are read where the program has them, which stays as long as it is loaded.
+  const isa::Weights& weights = program.compiled->first().weights;
+  const auto bytes = weights.held() ? weights.bytes() : std::span<const std::byte>();
+  auto number = card_->card->load(tenant_, program.compiled->program, bytes);
   if (!number.ok() && number.error().code == ErrorCode::kDoesNotFit) {
     return Error{ErrorCode::kDoesNotFit,
                  fmt::format("tenant '{}': '{}' does not fit the {} bytes of memory that it has of "

@@ -7,6 +7,7 @@
 #include "compile/testing/random_graph.h"
 #include "local_cluster.h"
 #include "network/network.h"
+#include "network/prepared_cores.h"
 #include "tessera/runtime.h"
 #include "tessera/session.h"
 #include "tessera/virtual_card.h"
@@ -86,6 +87,42 @@ TEST(RemoteDevice, AcquiresAnewWhatWasGivenBackWhileItWasAway) {
   ASSERT_TRUE(guest.ok()) << guest.error().to_string();
   cluster.call({{"call", "release"}, {"alloc", "b"}});
   EXPECT_THAT(error_of(guest->run(model.inputs)), ::testing::HasSubstr("has no allocation 'b'"));
+}
+
+// What a resize says of the program for the new cores; bits and cycles are those of a tenant that had them at once.
+TEST(RemoteDevice, AResizeFillsInWhatThePackageHasAndMakesNothingTwice) {
+  const LocalCluster cluster;
+  const Sample model(residual_network(1, 24));
+  const std::vector<network::CoreCount> counts = {{2, 1}, {4, 1}};
+  const auto prepared = network::prepare_cores(model.network, counts, {});
+  ASSERT_TRUE(prepared.ok()) << prepared.error().to_string();
+  auto session = Session::open(*prepared, {.cluster = cluster.address("cores=4&name=a")});
+  ASSERT_TRUE(session.ok()) << session.error().to_string();
+  struct Step {
+    int cores, compiled, filled_in, kept;
+  };
+  for (const Step& step : std::vector<Step>{{2, 0, 1, 0},  // the package has it
+                                            {4, 0, 0, 1},
+                                            {3, 1, 0, 0},  // the package has not
+                                            {2, 0, 0, 1},
+                                            {3, 0, 0, 1}}) {
+    SCOPED_TRACE(step.cores);
+    const json resized =
+        cluster.call({{"call", "resize"}, {"alloc", "a"}, {"cores", step.cores}});
+    EXPECT_EQ(resized["linked"], json({{"compiled", step.compiled},
+                                       {"filled_in", step.filled_in},
+                                       {"kept", step.kept}}));
+    const auto there = session->run(model.inputs);
+    ASSERT_TRUE(there.ok()) << there.error().to_string();
+    const VirtualCard card = VirtualCard::open().value();
+    const auto here =
+        testing::open(model, testing::take(card, {.core_numbers = resized["cores"]}))
+            .run(model.inputs);
+    ASSERT_TRUE(here.ok()) << here.error().to_string();
+    EXPECT_TRUE(there->outputs == model.outputs);
+    expect_equal(*there, *here);
+    EXPECT_EQ(there->cores.back().number, resized["cores"].back().get<int>());
+  }
 }
 
 TEST(RemoteDevice, APackageGoesOverOnceForANode) {
