@@ -199,8 +199,7 @@ ClearKey clear_key(const Tenant& tenant) {
 Cycles SharedCard::State::clear_cores_cycles(const Tenant& tenant) const {
   Cycles cycles = 0;
   for (const int core : tenant.placement.core) {
-    cycles = std::max(cycles, clear_cycles(
-                                  cores[static_cast<std::size_t>(core)]->boxes, chip));
+    cycles = std::max(cycles, clear_cycles(cores[static_cast<std::size_t>(core)]->boxes, chip));
   }
   return cycles;
 }

@@ -567,9 +567,11 @@ TEST(SharedCard, ClearingThatIsKnownIsANeighbourLikeOthers) {
   const auto beside = [&](bool is_known, Cycles at) {
     Bench bench(chip);
     const auto give_up = [&](Bench& of) {
-      EXPECT_TRUE(of.card->remove_tenant(of.tenants[1], [&](const TenantCleared& cleared) {
-                             of.ran[1].result.end = cleared.end;
-                           }).ok());
+      EXPECT_TRUE(of.card
+                      ->remove_tenant(
+                          of.tenants[1],
+                          [&](const TenantCleared& cleared) { of.ran[1].result.end = cleared.end; })
+                      .ok());
     };
     bench.add({0}, stream, 1);
     bench.add({1}, large, 2);

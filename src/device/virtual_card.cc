@@ -624,9 +624,8 @@ Result<std::shared_ptr<const CardNetwork>> VirtualProcessor::program_for(
     Program& program, const CardPlacement& placement, LastLink& link) const {
   const int cards = cards_in_use(placement, card_->chip);
   std::vector<Kept>& kept = program.kept;
-  const auto found = std::ranges::find_if(kept, [&](const Kept& one) {
-    return one.memory == placement.memory && one.cards == cards;
-  });
+  const auto found = std::ranges::find_if(
+      kept, [&](const Kept& one) { return one.memory == placement.memory && one.cards == cards; });
   if (found != kept.end()) {
     ++link.kept;
     std::rotate(kept.begin(), found, found + 1);

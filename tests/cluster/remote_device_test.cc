@@ -107,17 +107,15 @@ TEST(RemoteDevice, AResizeFillsInWhatThePackageHasAndMakesNothingTwice) {
                                             {2, 0, 0, 1},
                                             {3, 0, 0, 1}}) {
     SCOPED_TRACE(step.cores);
-    const json resized =
-        cluster.call({{"call", "resize"}, {"alloc", "a"}, {"cores", step.cores}});
-    EXPECT_EQ(resized["linked"], json({{"compiled", step.compiled},
-                                       {"filled_in", step.filled_in},
-                                       {"kept", step.kept}}));
+    const json resized = cluster.call({{"call", "resize"}, {"alloc", "a"}, {"cores", step.cores}});
+    EXPECT_EQ(
+        resized["linked"],
+        json({{"compiled", step.compiled}, {"filled_in", step.filled_in}, {"kept", step.kept}}));
     const auto there = session->run(model.inputs);
     ASSERT_TRUE(there.ok()) << there.error().to_string();
     const VirtualCard card = VirtualCard::open().value();
-    const auto here =
-        testing::open(model, testing::take(card, {.core_numbers = resized["cores"]}))
-            .run(model.inputs);
+    const auto here = testing::open(model, testing::take(card, {.core_numbers = resized["cores"]}))
+                          .run(model.inputs);
     ASSERT_TRUE(here.ok()) << here.error().to_string();
     EXPECT_TRUE(there->outputs == model.outputs);
     expect_equal(*there, *here);

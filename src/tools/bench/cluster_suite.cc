@@ -109,7 +109,8 @@ Status measure_resize(cluster::MasterClient& client, int repeat,
     times.without.push_back(without);
     times.link.push_back(link);
   }
-  for (auto* const list : {&times.without, &times.link, &times.first, &times.first_link}) std::ranges::sort(*list);
+  for (auto* const list : {&times.without, &times.link, &times.first, &times.first_link})
+    std::ranges::sort(*list);
   figures.push_back(
       {fmt::format("resize with {} loaded, without the store's writes: median", kSuiteNetwork),
        at_share(times.without, 0.5), "ms", 5});
