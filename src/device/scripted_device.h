@@ -19,7 +19,7 @@ struct ScriptedOptions {
   int queue_depth = 4;
   Bytes memory{std::int64_t{1} << 30};
   bool shared_memory = false;
-  bool ends_runs = false;  // as in Properties
+  bool ends_runs = false;                  // as in Properties
   std::int64_t link_bytes_per_second = 0;  // as in Pace
   // How long a run takes, against an absolute schedule (queued_device.h). Empty: no time at all.
   std::function<std::chrono::nanoseconds(const ActivityObserver::Run&)> run_time = {};
