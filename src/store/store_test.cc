@@ -496,7 +496,7 @@ TYPED_TEST(AnyStore, TheFirstCandidateLeadsWithTheRevisionOfItsEntryAsEpoch) {
   Candidate b = Candidate::stand(store, name, "b", second, kLimit).value();
   EXPECT_TRUE(a.is_leading(kLimit).value());
   EXPECT_FALSE(b.is_leading(kLimit).value());
-  EXPECT_FALSE(b.wait_until_leading(10ms).value());
+  EXPECT_FALSE(b.wait_until_leading(1s).value());
   EXPECT_EQ(current_leader(store, name, kLimit).value(), (Leader{"a", a.epoch(), first}));
   EXPECT_GT(b.epoch(), a.epoch());
 }
