@@ -18,58 +18,86 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// In the child, between fork and exec.
-[[noreturn]] void become(std::vector<char*>& words, int input, int output, pid_t parent) {
+// In the child.
+void leave_alone(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(127);
   for (const int signal : {SIGPIPE, SIGXFSZ, SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);
   // Ctrl-C is for this program, which then ends the child.
   ::setpgid(0, 0);
-  ::dup2(input, STDIN_FILENO);
-  ::dup2(output, STDOUT_FILENO);
-  ::execvp(words[0], words.data());
-  ::_exit(127);
+}
+
+// The file descriptor to which the child writes, and ours to read it; -1: none.
+struct OutputEnds {
+  int ours = -1, of_child = -1;
+};
+
+OutputEnds open_output(BackgroundChild::Output output) {
+  OutputEnds ends;
+  if (output == BackgroundChild::Output::kDropped) {
+    ends.of_child = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  } else if (output == BackgroundChild::Output::kOurs) {
+    ends.of_child = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+  } else if (int pipe[2]; ::pipe2(pipe, O_CLOEXEC) == 0) {
+    ends = {pipe[0], pipe[1]};
+  }
+  return ends;
+}
+
+void close_if_open(int descriptor) {
+  if (descriptor >= 0) ::close(descriptor);
 }
 
 }  // namespace
 
+Result<std::unique_ptr<BackgroundChild>> BackgroundChild::fork_off(
+    const std::string& name, Output output,
+    const std::function<void(int input, int output)>& in_child) {
+  int in[2] = {-1, -1};
+  const bool has_input = ::pipe2(in, O_CLOEXEC) == 0;
+  const OutputEnds out = has_input ? open_output(output) : OutputEnds{};
+  const pid_t parent = ::getpid();
+  const pid_t child = out.of_child >= 0 ? ::fork() : -1;
+  if (child == 0) {
+    leave_alone(parent);
+    ::close(in[1]);
+    close_if_open(out.ours);
+    in_child(in[0], out.of_child);
+    ::_exit(127);
+  }
+  const Error error{ErrorCode::kUnavailable,
+                    fmt::format("cannot start '{}': {}", name, std::strerror(errno))};
+  close_if_open(in[0]);
+  close_if_open(out.of_child);
+  if (child < 0) {
+    close_if_open(in[1]);
+    close_if_open(out.ours);
+    return error;
+  }
+  return std::unique_ptr<BackgroundChild>(new BackgroundChild(name, child, in[1], out.ours));
+}
+
 Result<std::unique_ptr<BackgroundChild>> BackgroundChild::start(
     const std::vector<std::string>& words, Output output) {
-  const auto failed = [&] {
-    return Error{ErrorCode::kUnavailable,
-                 fmt::format("cannot start '{}': {}", words[0], std::strerror(errno))};
-  };
   std::vector<std::string> copies = words;
   std::vector<char*> pointers;
   for (std::string& word : copies) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  int in[2] = {-1, -1}, out[2] = {-1, -1};
-  if (::pipe2(in, O_CLOEXEC) != 0) return failed();
-  bool opened = true;
-  if (output == Output::kRead) {
-    opened = ::pipe2(out, O_CLOEXEC) == 0;
-  } else if (output == Output::kDropped) {
-    out[1] = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-  } else {
-    out[1] = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
-  }
-  const pid_t parent = ::getpid();
-  const pid_t child = opened ? ::fork() : -1;
-  if (child == 0) become(pointers, in[0], out[1], parent);
-  const Error error = failed();
-  ::close(in[0]);
-  if (out[1] >= 0) ::close(out[1]);
-  if (child < 0) {
-    ::close(in[1]);
-    if (out[0] >= 0) ::close(out[0]);
-    return error;
-  }
-  return std::unique_ptr<BackgroundChild>(new BackgroundChild(words[0], child, in[1], out[0]));
+  return fork_off(words[0], output, [&pointers](int in, int out) {
+    ::dup2(in, STDIN_FILENO);
+    ::dup2(out, STDOUT_FILENO);
+    ::execvp(pointers[0], pointers.data());
+  });
+}
+
+Result<std::unique_ptr<BackgroundChild>> BackgroundChild::start_function(
+    const std::string& name, const std::function<void(int output)>& work) {
+  return fork_off(name, Output::kRead, [&work](int /*in*/, int out) { work(out); });
 }
 
 BackgroundChild::~BackgroundChild() {
   end(milliseconds(0));
-  if (output_ >= 0) ::close(output_);
+  close_if_open(output_);
 }
 
 Result<std::string> BackgroundChild::read_line(milliseconds time) {

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +22,10 @@ class BackgroundChild {
   // started it ends. kUnavailable: it cannot be started.
   static Result<std::unique_ptr<BackgroundChild>> start(const std::vector<std::string>& words,
                                                         Output output);
+  // Calls `work` in a child, which ends with the call; what it writes to the file descriptor is read by
+  // read_line(). Only while this process has no other threads. `name` is for errors.
+  static Result<std::unique_ptr<BackgroundChild>> start_function(
+      const std::string& name, const std::function<void(int output)>& work);
   ~BackgroundChild();  // ends it
   BackgroundChild(const BackgroundChild&) = delete;
   BackgroundChild& operator=(const BackgroundChild&) = delete;
@@ -28,6 +33,7 @@ class BackgroundChild {
   // The next line that it prints, without its end. kUnavailable: it has ended, or `time` is over.
   Result<std::string> read_line(std::chrono::milliseconds time);
   bool has_ended();
+  pid_t process() const { return process_; }
   int status() const { return status_; }  // once it has ended; 128 + the signal where one ended it
   // Ends its standard input and waits; where it stays longer than `time` it gets SIGTERM, then SIGKILL.
   void end(std::chrono::milliseconds time);
@@ -35,6 +41,9 @@ class BackgroundChild {
  private:
   BackgroundChild(std::string name, pid_t process, int input, int output)
       : name_(std::move(name)), process_(process), input_(input), output_(output) {}
+  static Result<std::unique_ptr<BackgroundChild>> fork_off(
+      const std::string& name, Output output,
+      const std::function<void(int input, int output)>& in_child);
   bool wait_for_end(std::chrono::milliseconds time);
 
   const std::string name_;

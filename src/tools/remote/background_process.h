@@ -1,8 +1,6 @@
 // Processes beside this one, for measurements between processes: this program with other arguments, or a function in a
-// process of its own. They end with the object, and with this process.
+// process of its own. Each says when it has begun. They end with the object, and with this process.
 #pragma once
-
-#include <sys/types.h>
 
 #include <cstdio>
 #include <functional>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tools/background_child.h"
 
 namespace tessera::tools {
 
@@ -23,21 +22,16 @@ class BackgroundProcess {
   // call. Only while this process has no other threads.
   static Result<std::unique_ptr<BackgroundProcess>> start_function(
       const std::function<void(std::FILE* events)>& work);
-  ~BackgroundProcess();  // a signal to end, and waits
-  BackgroundProcess(const BackgroundProcess&) = delete;
-  BackgroundProcess& operator=(const BackgroundProcess&) = delete;
 
   const nlohmann::json& start_event() const { return start_; }
   // Of all its threads so far, in seconds.
   double processor_seconds() const;
 
  private:
-  BackgroundProcess(pid_t process, std::FILE* output) : process_(process), output_(output) {}
-  static Result<std::unique_ptr<BackgroundProcess>> start(
-      const std::function<void(int output)>& in_child, const std::string& what);
+  explicit BackgroundProcess(std::unique_ptr<BackgroundChild> child) : child_(std::move(child)) {}
+  static Result<std::unique_ptr<BackgroundProcess>> started(std::unique_ptr<BackgroundChild> child);
 
-  const pid_t process_;
-  std::FILE* const output_;
+  const std::unique_ptr<BackgroundChild> child_;
   nlohmann::json start_;
 };
 
