@@ -94,7 +94,7 @@ Status Card::State::run_windows() {
     TESSERA_TRY(end, windows->exchange({.next = std::max(now, end),
                                         .last = program->last_cycle(),
                                         .is_done = program->done()},
-                                       std::move(failure)));
+                                       failure));
   }
   return windows->is_deadlock() ? deadlock() : Status{};
 }
