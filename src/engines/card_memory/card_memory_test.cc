@@ -255,6 +255,31 @@ TEST(CardMemory, TheChannelOfACoreServesAsItsMemory) {
   EXPECT_EQ(bench->reads(4), Times{70});
 }
 
+// Requests for which a channel of 32 bytes a cycle, which takes none yet, has room.
+std::size_t waiting_at_channel(std::int64_t bytes, bool write) {
+  ChipConfig chip = flat_chip();
+  chip.dma.request_bytes = 256;
+  chip.dram.channels = 1;
+  ChannelMemory memory(chip, std::size_t{32});
+  const StridedRuns grid{.address = 0, .run_bytes = bytes, .axes = 0, .extents = {}, .strides = {}};
+  std::uint32_t requests = 0;
+  while (memory.room(write, 0)) {
+    const DramRequest request{
+        .grid = &grid, .first_run = 0, .runs = 1, .bytes = bytes, .write = write};
+    memory.push(0, request, requests++);
+  }
+  return requests;
+}
+
+TEST(ChannelMemory, TwoRequestsWaitOrAsManyShortOnesAsTakeTheTimeOfAWholeOne) {
+  for (const bool write : {false, true}) {
+    EXPECT_EQ(waiting_at_channel(256, write), 2U);
+    EXPECT_EQ(waiting_at_channel(128, write), 2U);
+    EXPECT_EQ(waiting_at_channel(64, write), 4U);
+    EXPECT_EQ(waiting_at_channel(1, write), 8U);
+  }
+}
+
 TEST(CardMemory, CoresThatShareAllTheyReadHaveTheWholeChannel) {
   UnitSizes sizes = bench_units();
   sizes.broadcast_bytes = 64;  // so that the bus is faster than the channel

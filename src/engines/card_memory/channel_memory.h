@@ -3,10 +3,14 @@
 //   load/save unit ─► reads  ─┐
 //                  ─► writes ─┴─► DramChannel
 //
-// Few requests wait at the channel, so that it is the bandwidth controller who decides what goes next.
+// Few requests wait at the channel, so that it is the bandwidth controller who decides what goes next: two, or as
+// many short ones as take the channel no longer than one of dma.request_bytes. (Two short ones would be done before
+// news of it brings the next.)
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "arch/chip_config.h"
 #include "arch/dram_config.h"
@@ -21,8 +25,8 @@ namespace tessera::engines {
 class ChannelMemory final : public MemoryPort {
  public:
   // chip.dram is one group's. At most `outstanding` reads, and as many writes, are on their way, of which
-  // `waiting_max` of each wait at the channel.
-  ChannelMemory(const ChipConfig& chip, std::size_t outstanding, std::size_t waiting_max = 2);
+  // few of each wait at the channel.
+  ChannelMemory(const ChipConfig& chip, std::size_t outstanding);
 
   void reset() override;
   bool room(bool write, Cycles now) const override;
@@ -40,14 +44,21 @@ class ChannelMemory final : public MemoryPort {
 
  private:
   struct Side {
-    Side(Box box, std::size_t outstanding) : port(box, outstanding), tickets(outstanding) {}
+    Side(Box box, std::size_t outstanding)
+        : port(box, outstanding), tickets(outstanding), cost_until(outstanding + 1, 0) {}
+    Cycles cost_before(std::size_t number) const { return cost_until[number % cost_until.size()]; }
+    void push(std::uint32_t ticket, Cycles cost);
+    void clear();
+
     DramPort port;
-    Ring<std::uint32_t> tickets;  // pushed and not taken
+    Ring<std::uint32_t> tickets;     // pushed and not taken
+    std::size_t pushed = 0;          // requests so far
+    std::vector<Cycles> cost_until;  // of all requests before one, by its number modulo the size
   };
   const Side* earliest() const;
 
   const DramCosts costs_;
-  const std::size_t waiting_max_;
+  const Cycles waiting_cost_max_;
   Side reads_, writes_;
   WakeTable wakes_;  // of owners that are stepped for their completions by the card
   DramChannel channel_;
