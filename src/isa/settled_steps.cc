@@ -1,6 +1,16 @@
 #include "isa/settled_steps.h"
 
+#include <variant>
+
 namespace tessera::isa {
+namespace {
+
+bool loads_kernels(const TaskDescriptor& task) {
+  const auto* kernel = std::get_if<KernelTask>(&task.config);
+  return kernel != nullptr && kernel->source.base == BaseIndex::kWeights;
+}
+
+}  // namespace
 
 SettledSteps::SettledSteps(const Program& program, const StepClocks& clocks, const Segment& segment)
     : program_(program),
@@ -9,7 +19,9 @@ SettledSteps::SettledSteps(const Program& program, const StepClocks& clocks, con
       queues_(clocks.groups().size()),
       taken_(segment.task_last - segment.task_first, 0) {
   for (TaskId id = segment.task_first; id < segment.task_last; ++id) {
-    queues_[clocks_.group(id)].tasks.push_back(id);
+    Queue& queue = queues_[clocks_.group(id)];
+    queue.tasks.push_back(id);
+    queue.kernels_only = queue.kernels_only && loads_kernels(program_.tasks[id]);
   }
 }
 
@@ -40,17 +52,21 @@ StepClock SettledSteps::known_to_next(const Queue& queue) const {
       clocks_.learn(awaited, clock);
       continue;
     }
-    // It comes behind what has begun in its own queue.
+    // It comes behind what has begun in its own queue, which is finished when it is.
     const StepRef& before = queues_[clocks_.group(dependency.task)].latest;
-    if (before.valid()) clocks_.know(before, clock);
+    if (before.valid()) clocks_.learn(before, clock);
   }
   return clock;
 }
 
-StepClock SettledSteps::known() const {
+StepClock SettledSteps::known() const { return known(/*beside_kernels=*/false); }
+StepClock SettledSteps::known_beside_kernels() const { return known(/*beside_kernels=*/true); }
+
+StepClock SettledSteps::known(bool beside_kernels) const {
   StepClock common = clocks_.everything();
   for (const Queue& queue : queues_) {
-    if (queue.at < queue.tasks.size()) clocks_.keep_common(known_to_next(queue), common);
+    if (queue.at == queue.tasks.size() || (beside_kernels && queue.kernels_only)) continue;
+    clocks_.keep_common(known_to_next(queue), common);
   }
   return common;
 }

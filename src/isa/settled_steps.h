@@ -25,6 +25,9 @@ class SettledSteps {
   void take(const StepRef& step);
   // What every step to come knows; everything where none is.
   StepClock known() const;
+  // The same of those that touch more than kernel memory and weights. Loads of kernels may wait for nothing but room in
+  // the task buffer, and then know nothing.
+  StepClock known_beside_kernels() const;
 
  private:
   struct Queue {
@@ -32,9 +35,11 @@ class SettledSteps {
     std::size_t at = 0;     // the task at hand
     std::int64_t step = 0;  // its next one
     StepRef latest = {};    // none: none has begun
+    bool kernels_only = true;
   };
   bool is_taken(const StepRef& step) const;
   StepClock known_to_next(const Queue& queue) const;
+  StepClock known(bool beside_kernels) const;
 
   const Program& program_;
   const StepClocks& clocks_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "arith/block_layout.h"
@@ -291,11 +292,16 @@ class Verifier {
     return count;
   }
   void forget_settled() {
-    const StepClock known = settled_->known();
-    const auto is_settled = [&](const StepRef& step) {
-      return is_before_segment(step) || clocks_->knows(known, step);
+    const auto forget = [&](std::span<AccessMap> maps, const StepClock& known) {
+      const auto is_settled = [&](const StepRef& step) {
+        return is_before_segment(step) || clocks_->knows(known, step);
+      };
+      for (AccessMap& map : maps) map.forget({kHostTask, 0}, is_settled);
     };
-    for_each_map([&](AccessMap& map) { map.forget({kHostTask, 0}, is_settled); });
+    const StepClock known = settled_->known_beside_kernels();
+    forget(kernel_memories_, settled_->known());
+    forget(state_buffers_, known);
+    forget({dram_.begin(), dram_.end()}, known);
     segments_max_ = std::max(kSegmentsLeast, 2 * segments());
   }
 
