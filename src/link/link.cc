@@ -91,7 +91,7 @@ class Linker {
     for (FrameTask& task : consumed_->frames[frame].tasks) {
       TESSERA_RETURN_IF_ERROR(add_task(frame, task, std::move(task.descriptor)));
     }
-    consumed_->frames[frame].tasks = {};
+    std::vector<FrameTask>().swap(consumed_->frames[frame].tasks);  // {} would keep the memory
     return {};
   }
 
