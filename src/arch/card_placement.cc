@@ -51,6 +51,16 @@ Result<CardPlacement> place_on(const ChipConfig& chip, int cards, std::vector<in
   return placement;
 }
 
+Status check_taken(const ChipConfig& chip, const CardPlacement& placement) {
+  const int all = placement.cards * chip.card.cores();
+  if (!is_taken_whole(chip) || std::ssize(placement.core) == all) return {};
+  return Error{ErrorCode::kUnsupported,
+               fmt::format("{} of {} cores of '{}', which own fixed parts of the channels "
+                           "(card_features.dynamic_bandwidth = 0): a tenant takes all of them; "
+                           "take {}, or use an architecture without",
+                           placement.core.size(), all, chip.name, all)};
+}
+
 Result<CardPlacement> spread_cores(const ChipConfig& chip, int cards, int cores) {
   TESSERA_RETURN_IF_ERROR(check_cards(chip, cards));
   const int most = cards * chip.card.cores();

@@ -23,6 +23,13 @@ struct CardPlacement {
 // names the core, and what is allowed.
 Result<CardPlacement> place_on(const ChipConfig& chip, int cards, std::vector<int> cores);
 
+// Cores that own fixed parts of the channels share them with nobody: a tenant takes all cores of the cards.
+inline bool is_taken_whole(const ChipConfig& chip) {
+  return chip.card.features.dynamic_bandwidth == 0;
+}
+// kUnsupported: a tenant's cores are some of such cards, and not all.
+Status check_taken(const ChipConfig& chip, const CardPlacement& placement);
+
 // `cores` cores, as evenly as can be on all cards and on the groups of each, so that they have as
 // many memories as there are; neighbours in number are neighbours in place. At most kCardCoresMax.
 Result<CardPlacement> spread_cores(const ChipConfig& chip, int cards, int cores);

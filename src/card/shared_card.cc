@@ -125,6 +125,7 @@ Status SharedCard::State::check_share(const TenantShare& share,
     return Error{ErrorCode::kInvalidArgument, fmt::format("a weight of {}, allowed 1 to {}",
                                                           share.weight, engines::kTenantWeightMax)};
   }
+  TESSERA_RETURN_IF_ERROR(check_taken(chip, placement));
   for (std::size_t id = 0; id < tenants.size(); ++id) {
     if (!tenants[id]) continue;
     const Tenant& other = *tenants[id];
@@ -513,13 +514,11 @@ SharedCard::SharedCard(std::unique_ptr<State> state) : state_(std::move(state)) 
 SharedCard::~SharedCard() = default;
 
 Result<std::unique_ptr<SharedCard>> SharedCard::create(const ChipConfig& chip, int cards) {
-  if (chip.card.features.dynamic_bandwidth == 0 || chip.message.ports != 0) {
-    return Error{
-        ErrorCode::kUnsupported,
-        fmt::format("tenants on a card of '{}', whose {}; use an architecture without", chip.name,
-                    chip.message.ports != 0 ? "cores have message ports"
-                                            : "cores own fixed parts of the channels "
-                                              "(card_features.dynamic_bandwidth = 0)")};
+  if (chip.message.ports != 0) {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("tenants on a card of '{}', whose cores have message ports; use an "
+                             "architecture without",
+                             chip.name)};
   }
   if (cards > 1 && chip.card.features.needed_bytes_only == 0) {
     return Error{ErrorCode::kUnsupported,

@@ -74,15 +74,16 @@ struct TenantRun {
 // One thread at a time.
 class SharedCard {
  public:
-  // kUnsupported: the architecture's card has no parts for tenants (card_features.dynamic_bandwidth 0, or
-  // message ports; on several cards needed_bytes_only 0). Cores and groups have the numbers of all cards.
+  // kUnsupported: the architecture's card has no parts for tenants (message ports; on several cards
+  // card_features.needed_bytes_only 0). Cores and groups have the numbers of all cards.
   static Result<std::unique_ptr<SharedCard>> create(const ChipConfig& chip, int cards = 1);
   ~SharedCard();
   SharedCard(const SharedCard&) = delete;
   SharedCard& operator=(const SharedCard&) = delete;
 
   // Tenants come and go while others run. The error names a core that somebody has, a range that overlaps
-  // another one's in a group of both, or what is out of bounds.
+  // another one's in a group of both, or what is out of bounds. kUnsupported: some cores of a card that is taken
+  // as a whole.
   Result<TenantId> add_tenant(const TenantShare& share);
   // One that does not run is cleared from now on, as a run that begins; then it is no tenant any more, and
   // `cleared` is called. A card that was quiet begins at cycle 0.

@@ -681,9 +681,40 @@ TEST(SharedCard, WhatSomebodyHasIsRefused) {
   EXPECT_EQ(error({2}, {0, kRange}), "core 2 of 'small' is tenant 1's");  // it is being cleared
   card->run();
   EXPECT_EQ(error({2}, {0, kRange}), "");
-  ChipConfig fixed = chip;
-  fixed.card.features.dynamic_bandwidth = 0;
-  EXPECT_FALSE(SharedCard::create(fixed).ok());
+}
+
+// Cores with fixed parts of the channels, of their own group's alone where nothing is forwarded.
+TEST(SharedCard, ATenantThatHasAllCoresOfFixedPartsHasCyclesOfTheCard) {
+  for (const int forward : {1, 0}) {
+    SCOPED_TRACE(forward);
+    ChipConfig chip = card_of(2, 2);
+    chip.card.features.dynamic_bandwidth = 0;
+    chip.card.features.forward = forward;
+    CardProgram program = flood(chip, 4, {.times = 20});
+    if (forward == 1) program.memory_of_core = {0, 0, 1, 1};
+    auto card = SharedCard::create(chip).value();
+    const auto some = card->add_tenant({{0, 1, 2}, {0, kRange}, 1});
+    ASSERT_FALSE(some.ok());
+    EXPECT_EQ(some.error().to_string(),
+              "3 of 4 cores of 'small', which own fixed parts of the channels "
+              "(card_features.dynamic_bandwidth = 0): a tenant takes all of them; take 4, or use "
+              "an architecture without   [unsupported]");
+    const TenantId tenant = card->add_tenant({{0, 1, 2, 3}, {0, kRange}, 1}).value();
+    ASSERT_TRUE(card->load(tenant, program).ok());
+    Cycles cycles = 0;
+    ASSERT_TRUE(card->start(tenant, {.options = {},
+                                     .ended = [&](TenantResult&& end) { cycles = end.cycles; }})
+                    .ok());
+    card->run();
+    auto alone = Card::create(chip, 4).value();
+    ASSERT_TRUE(alone->load(program).ok());
+    EXPECT_EQ(cycles, alone->run_segment(0, {}).value().cycles);
+    bool cleared = false;
+    ASSERT_TRUE(card->remove_tenant(tenant, [&](const TenantCleared&) { cleared = true; }).ok());
+    card->run();
+    EXPECT_TRUE(cleared);
+    for (int core = 0; core < 4; ++core) EXPECT_TRUE(card->core_is_zero(core)) << core;
+  }
 }
 
 TEST(SharedCard, RangesOverlapWhereTenantsHaveAGroupInCommonOnly) {

@@ -180,7 +180,8 @@ std::int64_t memory_of(const ProcessorShare& share, const ChipConfig& chip) {
   if (share.memory_bytes > 0) {
     return std::min(round_up(share.memory_bytes, kUnit), chip.dram.bytes / kUnit * kUnit);
   }
-  return chip.dram.bytes / chip.card.cores_per_group / kUnit * kUnit;
+  const int tenants = is_taken_whole(chip) ? 1 : chip.card.cores_per_group;
+  return chip.dram.bytes / tenants / kUnit * kUnit;
 }
 
 }  // namespace
@@ -537,6 +538,7 @@ Status VirtualProcessor::reserve(const Choice& choose, Move& move) {
   TESSERA_TRY(move.cores, choose());
   if (!move.cores.empty()) {
     TESSERA_TRY(move.placement, place_on(card_->chip, card_->cards, move.cores));
+    TESSERA_RETURN_IF_ERROR(check_taken(card_->chip, move.placement));
     TESSERA_TRY(move.range, choose_range(move.placement));
   }
   for (const int core : move.cores) card_->owner[static_cast<std::size_t>(core)] = this;

@@ -77,11 +77,12 @@ void LoadSaveUnit::reset() {
 
 void LoadSaveUnit::place(const CardPlaces& places, std::int64_t weight,
                          std::size_t outstanding_max) {
+  // Fixed parts are the cores' whoever runs on them (and a tenant has all cores then).
   BandwidthSizes bandwidth = sizes_.bandwidth;
-  std::ranges::fill(bandwidth.weights, 0);
+  if (bandwidth.dynamic) std::ranges::fill(bandwidth.weights, 0);
   std::size_t here = 0;
   for (const std::uint8_t core : places.core) {
-    bandwidth.weights[core] = 1;
+    if (bandwidth.dynamic) bandwidth.weights[core] = 1;
     if ((own_cores() >> core & 1) == 0) continue;
     ++here;
     for (Side& side : sides_) {
@@ -163,7 +164,9 @@ void LoadSaveUnit::fill(const CardPlaces& places, std::int64_t bytes, Cycles now
                .extents = {ceil_div(bytes, kFillBytes)},
                .strides = {kFillBytes}};
   fill.runs = fill.grid.extents[0];
-  fill.core = CoreSet{1} << places.core[0];
+  // A fixed part of one core is no more than that: the parts of all cores here are used together.
+  fill.cores = CoreSet{1} << places.core[0];
+  if (!sizes_.bandwidth.dynamic) fill.cores = own_cores();
   for (int i = 0; i < kFillsOnTheirWay; ++i) fill_next(places.program, now);
 }
 
@@ -188,7 +191,7 @@ void LoadSaveUnit::fill_next(std::uint32_t program, Cycles now) {
                       .write = true};
   job.request.home = wiring_.group;
   job.request.program = program;
-  job.cores = fill.core;
+  job.cores = fill.cores;
   job.fill = true;
   ++fill.asked;
   ask(job, now);

@@ -205,7 +205,7 @@ class LoadSaveUnit {
   struct Fill {
     StridedRuns grid;
     std::int64_t runs = 0, asked = 0, done = 0;
-    CoreSet core = 0;  // that pays
+    CoreSet cores = 0;  // that pay
   };
   static constexpr int kFillsOnTheirWay = 4;  // no more than any core has
   struct Outgoing {
