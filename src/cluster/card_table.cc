@@ -26,7 +26,8 @@ bool has_its_shape(const CardState& card) {
 }  // namespace
 
 CardTable::Kind CardTable::kind_of(const CardState& card) {
-  return {card.shape.arch, card.shape.groups, card.shape.cores_per_group, card.shape.memory_bytes};
+  return {card.shape.arch, card.shape.groups, card.shape.cores_per_group, card.shape.memory_bytes,
+          card.shape.is_whole};
 }
 
 CardTable::Fill CardTable::fill_of(const CardState& card) {
@@ -91,6 +92,7 @@ std::optional<CardTable::Found> CardTable::find_of_kind(
     const Fills& fills, const PlacementRequest& request,
     const std::set<std::string>& without_nodes) const {
   const CardRecord& shape = cards_.at(*fills.begin()->second.begin()).shape;
+  if (!takes_as_many(shape, request.cores)) return std::nullopt;
   const std::int64_t memory_bytes = placement_memory(shape, request.memory_bytes);
   const int groups = (request.cores + shape.cores_per_group - 1) / shape.cores_per_group;
   for (const bool alone : {true, false}) {

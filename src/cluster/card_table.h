@@ -43,8 +43,8 @@ class CardTable {
                                const std::set<std::string>& without_nodes = {}) const;
 
  private:
-  using Kind =
-      std::tuple<std::string, int, int, std::int64_t>;  // architecture, groups, cores, memory
+  using Kind = std::tuple<std::string, int, int, std::int64_t,
+                          bool>;     // architecture, groups, cores, memory, whole
   using Fill = std::pair<int, int>;  // free cores, groups that are free as a whole
   struct Found {
     bool is_alone = false;

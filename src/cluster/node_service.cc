@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "arch/architecture_file.h"
+#include "arch/card_placement.h"
 #include "base/guarded.h"
 #include "cluster/client_session.h"
 #include "cluster/fields.h"
@@ -93,7 +94,8 @@ std::vector<CardRecord> NodeService::card_records() const {
                        .fingerprint = fmt::format("{:016x}", fingerprint(chip)),
                        .groups = chip.card.groups,
                        .cores_per_group = chip.card.cores_per_group,
-                       .memory_bytes = chip.dram.bytes});
+                       .memory_bytes = chip.dram.bytes,
+                       .is_whole = is_taken_whole(chip)});
   }
   return records;
 }

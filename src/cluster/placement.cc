@@ -34,17 +34,27 @@ bool is_alone(const CardState& card, const std::vector<int>& cores, const std::v
 
 }  // namespace
 
+bool takes_as_many(const CardRecord& shape, int cores) {
+  return !shape.is_whole || cores == shape.cores();
+}
+
 std::int64_t placement_memory(const CardRecord& shape, std::int64_t wanted_bytes) {
   if (wanted_bytes > 0) return (wanted_bytes + kMemoryUnit - 1) / kMemoryUnit * kMemoryUnit;
+  if (shape.is_whole) return shape.memory_bytes;
   return shape.memory_bytes / shape.cores_per_group / kMemoryUnit * kMemoryUnit;
 }
 
 std::string room_text(const std::vector<CardState>& cards, const PlacementRequest& placement) {
-  std::int64_t most = 0, fitting = 0;
+  std::int64_t most = 0, fitting = 0, whole = 0;
+  int cores_of_whole = 0;
   for (const CardState& card : cards) {
     if (!placement.arch.empty() && card.shape.arch != placement.arch) continue;
     if (!placement.node.empty() && card.node != placement.node) continue;
     ++fitting;
+    if (!takes_as_many(card.shape, placement.cores)) {
+      ++whole;
+      cores_of_whole = card.shape.cores();
+    }
     if (!card.draining) most = std::max(most, std::ranges::count(card.free, true));
   }
   if (placement.cards > 1) {
@@ -59,6 +69,12 @@ std::string room_text(const std::vector<CardState>& cards, const PlacementReques
   const std::string where =
       placement.node.empty() ? "" : fmt::format(" on node '{}'", placement.node);
   if (fitting == 0) return fmt::format("there is no card{}{} in the cluster", kind, where);
+  if (whole == fitting) {
+    return fmt::format(
+        "{} cores are wanted; the {} cards{}{} have cores that own fixed parts of the channels "
+        "(card_features.dynamic_bandwidth = 0) and go as a whole, {} each; take all cores of one",
+        placement.cores, fitting, kind, where, cores_of_whole);
+  }
   return fmt::format(
       "{} cores are wanted; of the {} cards{}{} none has as many free (the most is {}), with the "
       "memory that is wanted; take less, or wait until others leave",
@@ -70,6 +86,7 @@ std::optional<PlacementChoice> choose_on_card(const CardState& card,
   if (!request.arch.empty() && card.shape.arch != request.arch) return std::nullopt;
   if (!request.node.empty() && card.node != request.node) return std::nullopt;
   if (std::ssize(card.free) != card.shape.cores()) return std::nullopt;
+  if (!takes_as_many(card.shape, request.cores)) return std::nullopt;
   PlacementChoice choice;
   choice.memory_bytes = placement_memory(card.shape, request.memory_bytes);
   std::vector<device::CoreUse> uses;

@@ -26,7 +26,7 @@ struct CardState {
 struct PlacementRequest {
   std::string arch;  // that the card has; empty: any
   int cores = 1;
-  std::int64_t memory_bytes = 0;  // of each group; 0: a group's memory divided by its cores
+  std::int64_t memory_bytes = 0;  // of each group; 0: a group's memory divided by its cores, or all
   std::string node = {};          // empty: any
   std::vector<int> own = {};      // cores that it has on the card, and keeps as far as it can
   int cards = 1;                  // over so many, each of them as a whole
@@ -40,6 +40,8 @@ struct PlacementChoice {
 
 // Of each group: what is wanted in whole units, or a core's part of the group's memory.
 std::int64_t placement_memory(const CardRecord& shape, std::int64_t wanted_bytes);
+// Whether an allocation of one card may have so many cores of it.
+bool takes_as_many(const CardRecord& shape, int cores);
 // What of it is not there, for people.
 std::string room_text(const std::vector<CardState>& cards, const PlacementRequest& request);
 // Looks at all cards; the obvious form of CardTable::choose() (card_table.h). Nothing: no card has room.

@@ -41,6 +41,7 @@ CardRecord card_of(Fields& fields) {
   card.groups = static_cast<int>(fields.integer("groups", 1, kCoresMax));
   card.cores_per_group = static_cast<int>(fields.integer("cores_per_group", 1, kCoresMax));
   card.memory_bytes = fields.integer("memory_bytes", 0, kMemoryMax);
+  card.is_whole = fields.flag("is_whole", false);
   if (card.cores() > kCoresMax) fields.refuse(fmt::format("a card has over {} cores", kCoresMax));
   return card;
 }
@@ -107,6 +108,8 @@ std::string encode(const NodeRecord& record) {
                      {"groups", card.groups},
                      {"cores_per_group", card.cores_per_group},
                      {"memory_bytes", card.memory_bytes}});
+    // As it always was where cores are taken one by one.
+    if (card.is_whole) cards.back()["is_whole"] = true;
   }
   return dump({{"version", kVersion},
                {"id", record.id},

@@ -43,6 +43,7 @@ struct CardRecord {
   std::string fingerprint;  // 16 hexadecimal digits
   int groups = 1, cores_per_group = 1;
   std::int64_t memory_bytes = 0;  // of each group
+  bool is_whole = false;          // an allocation takes all its cores (is_taken_whole())
   int cores() const { return groups * cores_per_group; }
 };
 

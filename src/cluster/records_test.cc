@@ -33,7 +33,9 @@ TEST(ClusterRecords, AreReadAsTheyWereWritten) {
                         .incarnation = "i1",
                         .endpoint = "10.0.0.1:7401",
                         .on_control_loss = OnControlLoss::kKeep,
-                        .cards = {{"cloud16", "0123456789abcdef", 4, 4, 1024}}};
+                        .cards = {{"cloud16", "0123456789abcdef", 4, 4, 1024},
+                                  {"plain", "0123456789abcde0", 4, 4, 1024, true}}};
+  EXPECT_TRUE(parse_node(encode(node)).value().cards[1].is_whole);
   EXPECT_EQ(encode(parse_node(encode(node)).value()), encode(node));
   const PoolRecord pool{
       .node = "n1", .card = 1, .free = {true, false}, .generation = 3, .draining = true};
@@ -212,7 +214,31 @@ TEST(ClusterPlacement, TakesGroupsThatNobodyElseIsInThenTheFullestCard) {
   EXPECT_EQ(choose_placement(full, {.arch = {}, .cores = 2})->cores, (std::vector<int>{12, 13}));
 }
 
-// Cards of two kinds, each with cores and memory taken at random.
+TEST(ClusterPlacement, ACardWhoseCoresOwnFixedPartsGoesAsAWhole) {
+  CardState card{.node = "a",
+                 .card = 0,
+                 .shape = {"plain", "0123456789abcdef", 2, 2, 1 << 20, true},
+                 .free = std::vector<bool>(4, true),
+                 .memory_taken = {0, 0}};
+  const PlacementRequest some{.arch = "plain", .cores = 3}, all{.arch = "plain", .cores = 4};
+  EXPECT_FALSE(choose_placement({card}, some).has_value());
+  EXPECT_EQ(room_text({card}, some),
+            "3 cores are wanted; the 1 cards of 'plain' have cores that own fixed parts of the "
+            "channels (card_features.dynamic_bandwidth = 0) and go as a whole, 4 each; take all "
+            "cores of one");
+  const auto choice = choose_placement({card}, all);
+  ASSERT_TRUE(choice.has_value());
+  EXPECT_EQ(choice->cores, (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(choice->memory_bytes, 1 << 20);
+  CardTable table;
+  table.put(card);
+  EXPECT_FALSE(table.choose(some).has_value());
+  EXPECT_TRUE(table.choose(all).has_value());
+  card.free[2] = false;
+  EXPECT_FALSE(choose_placement({card}, all).has_value());
+}
+
+// Cards of two kinds, some of them taken as a whole, each with cores and memory taken at random.
 CardState random_card(int number, std::mt19937_64& random) {
   const auto below = [&](std::uint64_t bound) { return static_cast<int>(random() % bound); };
   const bool small = below(3) == 0;
@@ -223,13 +249,16 @@ CardState random_card(int number, std::mt19937_64& random) {
                  .fingerprint = {},
                  .groups = small ? 1 : 4,
                  .cores_per_group = small ? 2 : 4,
-                 .memory_bytes = 1 << 20};
+                 .memory_bytes = 1 << 20,
+                 .is_whole = number % 5 == 4};
+  // Of those that are taken as a whole some are free.
+  const bool is_free = state.shape.is_whole && number % 10 == 4;
   const int taken_of_8 = below(9);
   for (int core = 0; core < state.shape.cores(); ++core) {
-    state.free.push_back(below(8) >= taken_of_8);
+    state.free.push_back(below(8) >= taken_of_8 || is_free);
   }
   for (int group = 0; group < state.shape.groups; ++group) {
-    state.memory_taken.push_back(std::int64_t{below(5)} << 18);
+    state.memory_taken.push_back(is_free ? 0 : std::int64_t{below(5)} << 18);
   }
   state.draining = below(10) == 0;
   return state;

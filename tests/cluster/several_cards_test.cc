@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "../runtime/card_models.h"
+#include "arch/architecture_file.h"
 #include "cluster/messenger.h"
 #include "local_cluster.h"
 #include "tessera/runtime.h"
@@ -82,6 +85,45 @@ TEST(SeveralCards, BitsCyclesAndRowsAreThoseOfOneProcess) {
         expect_equal(*got, expected);
       }
     }
+  }
+}
+
+// As the baselines of the published tables (repro/card_tables.h): one card and two, with values and without.
+TEST(SeveralCards, PlainerCardsHaveTheBitsAndCyclesOfOneProcessToo) {
+  ChipConfig chip = load_chip_config("cloud16").value();
+  CardFeatures& features = chip.card.features;
+  features.merge = features.broadcast = features.forward = features.dynamic_bandwidth = 0;
+  features.needed_bytes_only = features.instruction_sync = 0;
+  for (const bool as_published : {false, true}) {
+    SCOPED_TRACE(as_published);
+    if (as_published) {
+      features.loads_beside_arithmetic = features.hand_over = 0;
+      features.split = CardSplit::kWidth;
+    }
+    const std::string arch = ::testing::TempDir() + "plainer_card.toml";
+    std::ofstream(arch) << describe(chip);
+    const LocalCluster cluster({.nodes = 2, .arch = arch});
+    const Sample model(residual_network(1, 24, chip));
+    for (const int cards : {1, 2}) {
+      const int cores = cards * chip.card.cores();
+      const std::string name =
+          cluster.address("cores=" + std::to_string(cores) + "&cards=" + std::to_string(cards));
+      const RunResult here = Session::open(model.network, {.cores = cores, .cards = cards})
+                                 .value()
+                                 .run(model.inputs)
+                                 .value();
+      for (const bool timing_only : {false, true}) {
+        auto there = Session::open(model.network, {.timing_only = timing_only, .cluster = name});
+        ASSERT_TRUE(there.ok()) << there.error().to_string();
+        const auto got = there->run(model.inputs);
+        ASSERT_TRUE(got.ok()) << got.error().to_string();
+        EXPECT_EQ(got->cycles, here.cycles);
+        EXPECT_TRUE(timing_only || got->outputs == model.outputs);
+      }
+    }
+    const auto some = Session::open(model.network, {.cluster = cluster.address("cores=4")});
+    ASSERT_FALSE(some.ok());
+    EXPECT_THAT(some.error().message, HasSubstr("go as a whole, 16 each; take all cores of one"));
   }
 }
 
