@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/deadline.h"
@@ -492,6 +493,19 @@ Result<std::unique_ptr<Messenger>> Messenger::create(const MessengerOptions& opt
   limits.silence_time = options.silence_time;
   of_transport.tls = options.tls;
   of_transport.allow_plain_network = options.allow_plain_network;
+  if (options.audit) {
+    of_transport.on_refused = [audit = options.audit](const transport::Peer& peer,
+                                                      const Error& why) {
+      const auto now = std::chrono::system_clock::now().time_since_epoch();
+      audit({{"unix_ms", std::chrono::duration_cast<milliseconds>(now).count()},
+             {"action", "connect"},
+             {"tenant", "?"},
+             {"peer", peer.address.to_string()},
+             {"certificate", peer.certificate_name},
+             {"outcome", "refused"},
+             {"reason", why.message}});
+    };
+  }
   return guarded("starting a messenger", [&]() -> Result<std::unique_ptr<Messenger>> {
     TESSERA_TRY(auto made, transport::Transport::create(std::move(of_transport)));
     return std::unique_ptr<Messenger>(std::make_unique<TransportMessenger>(std::move(made)));

@@ -8,7 +8,9 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -22,6 +24,9 @@ struct MessengerOptions {
   // host. Without: TCP on this machine alone.
   std::optional<transport::TlsFiles> tls = {};
   bool allow_plain_network = false;  // beyond this machine without TLS, too
+  // Of a server: a line for each peer that TLS refuses, "connect" with its address, what its certificate says of it,
+  // and why. Not called by two threads at once.
+  std::function<void(const nlohmann::json&)> audit = {};
   // From a connection to its greeting; within a message without a byte; without a sign of life.
   std::chrono::milliseconds handshake_time{5'000}, progress_time{10'000}, silence_time{10'000};
 };

@@ -74,6 +74,7 @@ std::string endpoint_of(const std::string& advertised, const std::string& addres
 class MasterRuns : public RunningMaster, private Responder {
  public:
   Status start(store::Store& store, RunningMasterOptions options) {
+    options.messenger.audit = options.master.audit;
     TESSERA_TRY(messenger_, Messenger::create(options.messenger));
     caller_ = std::make_unique<ChannelCaller>(*messenger_);
     TESSERA_TRY(
@@ -140,6 +141,7 @@ class MasterRuns : public RunningMaster, private Responder {
 class NodeRuns : public RunningNode, private Responder {
  public:
   Status start(store::Store& store, RunningNodeOptions options) {
+    options.messenger.audit = options.node.audit;
     TESSERA_TRY(messenger_, Messenger::create(options.messenger));
     caller_ = std::make_unique<ChannelCaller>(*messenger_);
     TESSERA_TRY(service_, NodeService::create({.cards = options.cards,

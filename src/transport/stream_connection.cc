@@ -66,6 +66,7 @@ StreamConnection::StreamConnection(Parts parts)
       stream_(std::move(parts.stream)),
       on_open_(std::move(parts.on_open)),
       on_closed_(std::move(parts.on_closed)),
+      on_refused_(std::move(parts.on_refused)),
       peer_(stream_->peer()),
       name_(peer_.address.to_string()),
       parser_(limits_),
@@ -101,7 +102,10 @@ bool StreamConnection::on_ready() {
     if (result.state == IoState::kAgain) return false;
     if (result.state != IoState::kDone) {
       const bool is_gone = result.state == IoState::kEnd;
-      end(named(is_gone ? ErrorCode::kUnavailable : ErrorCode::kInvalidArgument, result.why));
+      const Error error =
+          named(is_gone ? ErrorCode::kUnavailable : ErrorCode::kInvalidArgument, result.why);
+      if (!is_gone && on_refused_) on_refused_(stream_->peer(), error);
+      end(error);
       return false;
     }
     peer_ = stream_->peer();

@@ -36,6 +36,7 @@ class StreamConnection : public Connection,
     std::unique_ptr<ByteStream> stream;
     OnOpen on_open;
     std::function<void()> on_closed;  // at the end, whether it was open or not; may be empty
+    std::function<void(const Peer&, const Error&)> on_refused{};  // its handshake failed
   };
   explicit StreamConnection(Parts parts);
 
@@ -99,6 +100,7 @@ class StreamConnection : public Connection,
   const std::unique_ptr<ByteStream> stream_;
   OnOpen on_open_;
   std::function<void()> on_closed_;
+  const std::function<void(const Peer&, const Error&)> on_refused_;
   Peer peer_;
   std::string name_;
 

@@ -57,6 +57,12 @@ BIO_METHOD* bio_method() {
   return method;
 }
 
+std::string common_name(X509* certificate) {
+  char name[256] = {};
+  X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, name, sizeof name);
+  return name;
+}
+
 class TlsStream : public ByteStream {
  public:
   TlsStream(SSL* ssl, int descriptor, Peer peer)
@@ -65,6 +71,8 @@ class TlsStream : public ByteStream {
     BIO_set_data(bio, &number_);
     BIO_set_init(bio, 1);
     SSL_set_bio(ssl_, bio, bio);
+    SSL_set_app_data(ssl_, &peer_);
+    SSL_set_verify(ssl_, SSL_get_verify_mode(ssl_), note_refused);
   }
   ~TlsStream() override { SSL_free(ssl_); }
 
@@ -75,10 +83,7 @@ class TlsStream : public ByteStream {
     const int done = SSL_do_handshake(ssl_);
     if (done != 1) return result_of(done, "TLS");
     if (X509* const certificate = SSL_get1_peer_certificate(ssl_)) {
-      char name[256] = {};
-      X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, name,
-                                sizeof name);
-      peer_.certificate_name = name;
+      peer_.certificate_name = common_name(certificate);
       X509_free(certificate);
     }
     return {.state = IoState::kDone};
@@ -112,6 +117,16 @@ class TlsStream : public ByteStream {
   Peer peer() const override { return peer_; }
 
  private:
+  // Whose certificate is not good is forgotten with the handshake.
+  static int note_refused(int is_good, X509_STORE_CTX* check) {
+    const int place = SSL_get_ex_data_X509_STORE_CTX_idx();
+    auto* const ssl = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(check, place));
+    X509* const certificate = X509_STORE_CTX_get0_cert(check);
+    if (is_good == 0 && ssl != nullptr && certificate != nullptr) {
+      static_cast<Peer*>(SSL_get_app_data(ssl))->certificate_name = common_name(certificate);
+    }
+    return is_good;
+  }
   IoResult result_of(int done, const char* what) {
     const int error = SSL_get_error(ssl_, done);
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return {};

@@ -70,7 +70,8 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
                                 .limits = shared_->options.limits,
                                 .stream = std::move(stream),
                                 .on_open = on_open,
-                                .on_closed = [count = count_] { --*count; }});
+                                .on_closed = [count = count_] { --*count; },
+                                .on_refused = shared_->options.on_refused});
     connection->start();
   }
 

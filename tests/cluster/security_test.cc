@@ -17,6 +17,7 @@
 #include "local_cluster.h"
 #include "tessera/runtime.h"
 #include "tessera/session.h"
+#include "tools/cluster/cluster_checks.h"
 #include "transport/testing/certificates.h"
 #include "transport/transport.h"
 
@@ -126,6 +127,71 @@ TEST_F(ClusterTls, AWrongTokenIsRefusedAndWrittenDown) {
   EXPECT_TRUE(std::ranges::any_of(lines, [](const json& line) {
     return line["outcome"] == "refused" && line["tenant"] == "?" && line["action"] == "acquire";
   }));
+}
+
+TEST_F(ClusterTls, WhoIsRefusedByMasterOrNodeIsWrittenDownWithTheReason) {
+  const TlsFiles expired = authority_.sign_expired("late client");
+  const auto wait_for_line = [&](const std::string& certificate, const std::string& reason) {
+    const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < last) {
+      for (const json& line : cluster_->audit()) {
+        if (line["action"] != "connect" || line["certificate"] != certificate) continue;
+        if (line["reason"].get<std::string>().find(reason) == std::string::npos) continue;
+        EXPECT_EQ(line["outcome"], "refused");
+        EXPECT_EQ(line["tenant"], "?");
+        EXPECT_THAT(line["peer"].get<std::string>(), HasSubstr("127.0.0.1:"));
+        using Milliseconds = std::chrono::duration<double, std::milli>;
+        const Milliseconds now = std::chrono::system_clock::now().time_since_epoch();
+        EXPECT_NEAR(line["unix_ms"].get<double>(), now.count(), 120'000);
+        return true;
+      }
+      std::this_thread::sleep_for(milliseconds(2));
+    }
+    return false;
+  };
+  // The node.
+  EXPECT_NE(refusal_of_node(expired), "");
+  EXPECT_TRUE(wait_for_line("late client", "certificate has expired"));
+  EXPECT_NE(refusal_of_node(TlsFiles{.authority = machine_.authority}), "");
+  EXPECT_TRUE(wait_for_line("", "peer did not return a certificate"));
+  // The master.
+  TlsFiles foreign = other_.sign("foreign client");
+  foreign.authority = machine_.authority;
+  EXPECT_NE(refusal(keys_of(foreign)), "");
+  EXPECT_TRUE(wait_for_line("foreign client", "the peer's certificate: "));
+}
+
+TEST_F(ClusterTls, TheDoctorWithACertificateFindsNothingAndWithoutOneIsToldSo) {
+  const auto checks = [&](const std::optional<TlsFiles>& files, std::chrono::seconds patience) {
+    cluster::MessengerOptions options;
+    options.tls = files;
+    const auto dialer = cluster::Messenger::create(options).value();
+    return tools::check_cluster({.masters = {cluster_->master->endpoint()},
+                                 .token = "token-of-operator",
+                                 .patience = patience},
+                                *dialer);
+  };
+  const auto good = checks(authority_.sign("operator"), std::chrono::seconds(20));
+  bool has_daemons = false;
+  for (const tools::ClusterCheck& check : good) {
+    EXPECT_EQ(check.outcome, tools::ClusterCheck::Outcome::kOk)
+        << check.check << " " << check.subject << ": " << check.detail;
+    has_daemons = has_daemons || check.detail == "1 of 1 nodes answer";
+  }
+  EXPECT_TRUE(has_daemons);
+  for (const auto& files :
+       {std::optional<TlsFiles>(), std::optional(authority_.sign_expired("operator"))}) {
+    const auto bad = checks(files, std::chrono::seconds(1));
+    const auto wrong = std::ranges::find_if(bad, [](const tools::ClusterCheck& check) {
+      return check.check == "master" && check.outcome == tools::ClusterCheck::Outcome::kError;
+    });
+    ASSERT_NE(wrong, bad.end());
+    EXPECT_EQ(wrong->subject, cluster_->master->endpoint());
+    EXPECT_NE(wrong->remedy, "");
+    if (files.has_value()) {
+      EXPECT_THAT(wrong->detail, HasSubstr("certificate expired"));
+    }
+  }
 }
 
 TEST(ClusterTlsServer, ForAnotherHostOrExpiredIsNotBelieved) {
