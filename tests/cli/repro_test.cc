@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 
@@ -232,6 +233,43 @@ TEST(Repro, RemoteComparesThreeWaysToAProcessorWithTheLocalOne) {
   const CommandResult card = tessera({"repro", "card", "--runs", "5"});
   EXPECT_EQ(card.status, 1);
   EXPECT_THAT(card.err, HasSubstr("card takes no --runs, which goes with remote"));
+}
+
+TEST(Repro, CardsOfDaemonsTakeTheCyclesOfOneProcess) {
+  if (std::system("command -v etcd > /dev/null") != 0) {
+    GTEST_SKIP() << "etcd is not installed (package etcd-server)";
+  }
+  // Two cards take a minute on a busy machine; cluster_test has them with a smaller network.
+  const CommandResult result = tessera(
+      {"repro", "card", "--over-daemons", "--networks", "mobilenet_v1", "--cards", "1", "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto rows = nlohmann::json::parse(result.out).at("over_daemons");
+  ASSERT_EQ(rows.size(), 3u);
+  for (const auto& row : rows) {
+    EXPECT_EQ(row.at("cards"), 1);
+    EXPECT_EQ(row.at("cores"), 16);
+    EXPECT_GT(row.at("cycles"), 10'000);
+    EXPECT_EQ(row.at("cycles_over_daemons"), row.at("cycles"));
+    EXPECT_EQ(row.at("verdict"), "same");
+  }
+}
+
+TEST(Repro, WhatCardsOfDaemonsAreAskedForIsChecked) {
+  const auto error = [](std::vector<std::string> words) {
+    words.insert(words.begin(), "repro");
+    const CommandResult result = tessera(words);
+    EXPECT_EQ(result.status, 1);
+    return result.err;
+  };
+  EXPECT_THAT(error({"card", "--cards", "2"}),
+              HasSubstr("--cards goes with --over-daemons; without it the tables of one to four "
+                        "cards are all made"));
+  EXPECT_THAT(error({"remote", "--over-daemons"}),
+              HasSubstr("remote takes no --over-daemons, which goes with card; leave it out"));
+  EXPECT_THAT(error({"card", "--over-daemons", "--output", work_folder() + "/none"}),
+              HasSubstr("--over-daemons has one table and no plots; leave --output out"));
+  EXPECT_THAT(error({"card", "--over-daemons", "--cards", "2,2"}),
+              HasSubstr("--cards names 2 twice; once is enough"));
 }
 
 TEST(Repro, AnOutputThatIsNoFolderIsSaidBeforeAnythingRuns) {

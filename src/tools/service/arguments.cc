@@ -189,8 +189,8 @@ void ClusterArguments::add_to(CLI::App& app) {
   app.add_flag("--undo", undo, "drain: the node is in use again");
   app.add_option("--after", after, "events: those behind this number")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53));
-  app.add_option("--nodes", nodes, "try: how many")
-      ->check(CLI::Range(1, 64))
+  app.add_option("--nodes", nodes, "try: how many; 0 with --etcd: `tessera node` joins")
+      ->check(CLI::Range(0, 64))
       ->capture_default_str();
   app.add_option(
          "--cards", cards,

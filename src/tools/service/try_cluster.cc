@@ -46,6 +46,7 @@ class TemporaryFolder {
 };
 
 struct TryStore {
+  std::string name;  // as `tessera node --store` has it; empty: only this process has it
   std::optional<TemporaryFolder> folder;
   std::unique_ptr<store::LocalEtcd> etcd;
   std::unique_ptr<store::Store> store;
@@ -66,6 +67,7 @@ Status open_store(bool etcd, TryStore& made) {
   store::EtcdOptions to;
   to.endpoints = made.etcd->endpoints();
   TESSERA_TRY(made.store, store::connect_etcd(to));
+  made.name = "etcd:" + to.endpoints.front();
   return {};
 }
 
@@ -87,6 +89,12 @@ Status wait_for_cards(const std::string& master, int cards) {
 // Runs until it is time, or a signal.
 Status try_cluster(const ClusterArguments& arguments) {
   const auto begin = std::chrono::steady_clock::now();
+  if (arguments.nodes == 0 && !arguments.etcd) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        "--nodes 0 without --etcd: no node can join records that are in this process; give "
+        "--etcd, or 1 to 64 nodes"};
+  }
   TESSERA_TRY(const ChipConfig chip,
               load_chip_config(arguments.arch.empty() ? "cloud16" : arguments.arch));
   end_on_signals();
@@ -107,17 +115,17 @@ Status try_cluster(const ClusterArguments& arguments) {
   TESSERA_RETURN_IF_ERROR(wait_for_cards(master->endpoint(), arguments.nodes * arguments.cards));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   const std::string name = fmt::format("cluster:{}?cores=4", master->endpoint());
-  tell_event(arguments.json,
-             {{"event", "start"},
-              {"master", master->endpoint()},
-              {"nodes", arguments.nodes},
-              {"store", store.store->describe()},
-              {"device", name},
-              {"seconds", took.count()}},
-             fmt::format("{} nodes of {} card{} '{}', after {:.2f} s; records: {}\n"
-                         "device   {}   (ends with Ctrl-C)",
-                         arguments.nodes, arguments.cards, arguments.cards == 1 ? "" : "s",
-                         chip.name, took.count(), store.store->describe(), name));
+  nlohmann::json event = {{"event", "start"},         {"master", master->endpoint()},
+                          {"nodes", arguments.nodes}, {"store", store.store->describe()},
+                          {"device", name},           {"seconds", took.count()}};
+  std::string text = fmt::format("{} nodes of {} card{} '{}', after {:.2f} s; records: {}\n",
+                                 arguments.nodes, arguments.cards, arguments.cards == 1 ? "" : "s",
+                                 chip.name, took.count(), store.store->describe());
+  if (!store.name.empty()) {
+    event["node_store"] = store.name;
+    text += fmt::format("nodes    tessera node --store {} --id NAME\n", store.name);
+  }
+  tell_event(arguments.json, event, text + fmt::format("device   {}   (ends with Ctrl-C)", name));
   TESSERA_RETURN_IF_ERROR(check_standard_output());
   wait_until_end(arguments.seconds);
   nodes.clear();

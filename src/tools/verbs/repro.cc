@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "repro/experiments.h"
+#include "tools/remote/card_daemons.h"
 #include "tools/remote/remote_cases.h"
 #include "tools/report/figures.h"
 #include "tools/terminal/console.h"
@@ -20,7 +21,9 @@ namespace {
 struct ReproArguments {
   std::string name, data, rows, output;
   std::vector<std::string> networks;
+  std::vector<int> cards;
   int runs = 0;
+  bool over_daemons = false;
   bool json = false;
 };
 
@@ -164,9 +167,94 @@ Status check(const ReproArguments& arguments, const repro::Experiment& experimen
                fmt::format("{} needs --data FOLDER with {}", experiment.name, experiment.needs)};
 }
 
+Status check_daemons(const ReproArguments& arguments, const repro::Experiment& experiment) {
+  if (std::string_view(experiment.name) != "card") {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} takes no {}, which goes with card; leave it out", experiment.name,
+                             arguments.over_daemons ? "--over-daemons" : "--cards")};
+  }
+  if (!arguments.over_daemons) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "--cards goes with --over-daemons; without it the tables of one to four cards are "
+                 "all made"};
+  }
+  if (!arguments.output.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "--over-daemons has one table and no plots; leave --output out, --json has it"};
+  }
+  for (const int count : arguments.cards) {
+    if (std::ranges::count(arguments.cards, count) > 1) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("--cards names {} twice; once is enough", count)};
+    }
+  }
+  return {};
+}
+
+std::string verdict_of(const DaemonsRow& row) {
+  if (!row.failure.empty()) return "failed";
+  return row.is_same() ? "same" : "differs";
+}
+
+void print_json(const std::vector<DaemonsRow>& rows) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const DaemonsRow& row : rows) {
+    nlohmann::json entry = {{"network", row.one.network},
+                            {"setting", row.setting},
+                            {"cards", row.one.cards},
+                            {"cores", row.one.cores},
+                            {"gigabits", row.one.gigabits_per_second},
+                            {"cycles", row.in_process},
+                            {"cycles_over_daemons", nullptr},
+                            {"verdict", verdict_of(row)}};
+    if (row.failure.empty()) entry["cycles_over_daemons"] = row.over_daemons;
+    if (!row.failure.empty()) entry["failure"] = row.failure;
+    list.push_back(std::move(entry));
+  }
+  show_lines(json_text({{"experiment", "card"}, {"over_daemons", std::move(list)}}) + "\n");
+}
+
+// Cycles of cards of this process and of cards of daemons, which have to be the same.
+Status reproduce_over_daemons(const ReproArguments& arguments) {
+  std::vector<std::string> networks = arguments.networks;
+  std::vector<int> cards = arguments.cards;
+  if (networks.empty()) networks = {"ssd_vgg", "resnet50", "mobilenet_v1"};
+  if (cards.empty()) cards = {1, 2, 3, 4};
+  TESSERA_TRY(const std::vector<DaemonsRow> rows,
+              compare_over_daemons(networks, cards, progress_bar()));
+  if (arguments.json) {
+    print_json(rows);
+  } else {
+    TextTable text({"network", "setting", "cards", "cores", "Gb/s", "cycles", "over daemons", ""});
+    for (const DaemonsRow& row : rows) {
+      text.add({row.one.network, row.setting, std::to_string(row.one.cards),
+                std::to_string(row.one.cores),
+                row.one.cards == 1 ? "-" : std::to_string(row.one.gigabits_per_second),
+                with_separators(row.in_process),
+                row.failure.empty() ? with_separators(row.over_daemons) : "-", verdict_of(row)});
+    }
+    show_lines(text.text());
+    for (const DaemonsRow& row : rows) {
+      if (row.failure.empty()) continue;
+      show("{}, {}, {} cards at {} Gb/s: {}\n", row.one.network, row.setting, row.one.cards,
+           row.one.gigabits_per_second, visible_text(row.failure));
+    }
+  }
+  const auto others =
+      std::ranges::count_if(rows, [](const DaemonsRow& row) { return !row.is_same(); });
+  if (others == 0) return {};
+  return Error{
+      ErrorCode::kInternal,
+      fmt::format("{} of {} rows have other cycles over daemons, or none", others, rows.size())};
+}
+
 Status reproduce(const ReproArguments& arguments) {
   TESSERA_TRY(const repro::Experiment* const experiment, repro::find_experiment(arguments.name));
+  if (arguments.over_daemons || !arguments.cards.empty()) {
+    TESSERA_RETURN_IF_ERROR(check_daemons(arguments, *experiment));
+  }
   TESSERA_RETURN_IF_ERROR(check(arguments, *experiment));
+  if (arguments.over_daemons) return reproduce_over_daemons(arguments);
   TESSERA_TRY(const repro::ExperimentResult result,
               experiment->run({.data = arguments.data,
                                .profile = arguments.rows,
@@ -231,6 +319,13 @@ Action repro_verb(CLI::App& app) {
       "card.html or remote.html with plots");
   app.add_option("--runs", arguments->runs, "remote: of each way to a processor (default 60)")
       ->check(CLI::Range(5, 1'000'000));
+  app.add_flag("--over-daemons", arguments->over_daemons,
+               "card: cycles of all cores of several cards, in this process and over daemons on "
+               "loopback, a node for each card; exit status 1 where they differ. Needs etcd");
+  app.add_option("--cards", arguments->cards,
+                 "card --over-daemons: how many, with commas between; without it 1,2,3,4")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4));
   app.add_flag("--json", arguments->json, "print one JSON object");
   app.footer(fmt::format("{}\n{}", app.get_footer(), needs));
   return [arguments] { return reproduce(*arguments); };
