@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include "../runtime/card_models.h"
@@ -177,6 +179,50 @@ TEST(Failures, WhatNodesRunIsWrittenDownAnewWhenTheStoreHasLostEverything) {
   EXPECT_EQ(free, 28);
   expect_good_run(session, model);
   EXPECT_EQ(cluster.owners("a").size(), 1u);
+}
+
+// As docs/runbook.md says it, with the programs of etcd.
+TEST(Failures, MastersGoOnFromABackupOfTheStore) {
+  SKIP_WITHOUT_ETCD();
+  if (std::system("command -v etcdctl > /dev/null") != 0) {
+    GTEST_SKIP() << "there is no etcdctl (package etcd-client)";
+  }
+  ClusterProcesses cluster({.nodes = 2});
+  const Sample model(residual_network(1, 24));
+  const auto acquire = [&](const char* name) {
+    return cluster.ask({{"call", "acquire"}, {"cores", 4}, {"name", name}, {"kept", true}}).value();
+  };
+  const json kept = acquire("kept");
+  const auto etcdctl = [&](const std::string& words) {
+    return std::system(("ETCDCTL_API=3 etcdctl " + words + " > /dev/null 2>&1").c_str());
+  };
+  const std::string snapshot = cluster.folder() + "/tessera.snapshot";
+  ASSERT_EQ(etcdctl("--endpoints " + cluster.etcd->endpoints()[0] + " snapshot save " + snapshot),
+            0);
+  (void)acquire("later");
+  // Nobody writes; then a store of the backup alone.
+  cluster.masters[0]->kill();
+  cluster.etcd->kill(0);
+  const std::string data = cluster.folder() + "/etcd/m0";
+  std::filesystem::remove_all(data);
+  ASSERT_EQ(etcdctl("snapshot restore " + snapshot + " --data-dir " + data), 0);
+  const Status begun = cluster.etcd->restart(0);
+  ASSERT_TRUE(begun.ok()) << begun.error().to_string();
+  cluster.start_master(0);
+  // Both nodes are there, with what the backup says and nothing else.
+  EXPECT_TRUE(cluster.wait_for([&](const json& status) {
+    std::int64_t free = 0;
+    for (const json& card : status["pool"]) free += card["free"].get<std::int64_t>();
+    return status["pool"].size() == 2 && free == 28 && status["allocs"].size() == 1 &&
+           status["allocs"][0]["alloc"] == "kept" && status["allocs"][0]["state"] == "placed";
+  }));
+  auto session = Session::open(model.network, {.cluster = cluster.address("alloc=kept")});
+  ASSERT_TRUE(session.ok()) << session.error().to_string();
+  expect_good_run(*session, model);
+  const json after = cluster.ask({{"call", "locate"}, {"alloc", "kept"}}).value();
+  EXPECT_GE(after["epoch"], kept["epoch"]);
+  (void)acquire("after");
+  cluster.expect_one_owner_at_a_time();
 }
 
 TEST(Failures, ANodeThatKeepsGoesOnWithoutTheStore) {

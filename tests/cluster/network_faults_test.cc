@@ -16,9 +16,11 @@
 #include "../runtime/card_models.h"
 #include "cluster/master_client.h"
 #include "cluster/messenger.h"
+#include "cluster/package_cache.h"
 #include "cluster_processes.h"
 #include "http/client.h"
 #include "model/testing/model_builder.h"
+#include "package/sha256.h"
 #include "tessera/runtime.h"
 #include "tessera/session.h"
 #include "transport/testing/certificates.h"
@@ -97,6 +99,87 @@ TEST(NetworkFaults, ANodeThatIsCutOffFromTheStoreAloneLetsGoBeforeAnotherOneHasI
   EXPECT_LE(let_go, owners[1].from);
   for (const auto& proxy : cluster.node_to_store[before]) proxy->pass();
   cluster.expect_one_owner_at_a_time();
+}
+
+// A connection to a node with an allocation's ticket, on which a network is loaded.
+class DirectClient {
+ public:
+  DirectClient(const std::string& endpoint, const json& alloc, const Sample& model)
+      : model_(model), channel_(messenger_->open(endpoint, last()).value()) {
+    (void)ask({{"call", "open"}, {"alloc", alloc["alloc"]}, {"ticket", alloc["ticket"]}}).value();
+    const std::vector<std::byte> bytes = cluster::network_bytes(*model.network.share());
+    const std::string digest = package::sha256_text(package::sha256(bytes));
+    (void)ask({{"call", "put"}, {"digest", digest}}, {bytes}).value();
+    loaded_ = ask({{"call", "load"}, {"digest", digest}, {"name", "n"}}).value().at("loaded");
+  }
+  // Of a run; empty: it was answered.
+  std::string refusal() {
+    std::vector<std::span<const std::byte>> inputs;
+    for (const Tensor& input : model_.inputs) inputs.emplace_back(input.bytes);
+    const std::vector<int> none(inputs.size(), 0), sent(model_.outputs.size(), 0);
+    return error_of(
+        ask({{"call", "infer"}, {"loaded", loaded_}, {"inputs", none}, {"outputs", sent}}, inputs));
+  }
+
+ private:
+  static std::chrono::steady_clock::time_point last() {
+    return steady_clock::now() + std::chrono::seconds(60);
+  }
+  Result<json> ask(const json& request,
+                   const std::vector<std::span<const std::byte>>& body = {}) const {
+    auto answer = channel_->call(request.dump(), body, last());
+    if (!answer.ok()) return answer.error();
+    return answer->text.empty() ? json::object() : json::parse(answer->text);
+  }
+
+  const Sample& model_;
+  const std::unique_ptr<cluster::Messenger> messenger_ = cluster::Messenger::create().value();
+  const std::unique_ptr<cluster::Channel> channel_;
+  json loaded_;
+};
+
+// When the node is fenced, a tenth of the lease before its end, as its last renewal has it; by the steady clock.
+std::int64_t fenced_at(const ClusterProcesses& cluster, std::size_t node) {
+  std::int64_t until = 0;
+  for (const json& line : lines_of(cluster.log_path(node))) {
+    if (line.is_object() && line.contains("until_ns")) until = line["until_ns"];
+  }
+  return until;
+}
+
+TEST(NetworkFaults, ANodeThatHasNotRenewedForThreeQuartersOfItsLeaseBeginsNothing) {
+  SKIP_WITHOUT_ETCD();
+  constexpr std::int64_t kTtlMs = 8000;
+  ClusterProcesses cluster({.nodes = 1, .ttl_ms = kTtlMs, .has_proxies = true});
+  const Sample model(residual_network(1, 24));
+  const json alloc = cluster.ask({{"call", "acquire"}, {"cores", 4}, {"kept", true}}).value();
+  DirectClient client(alloc["endpoint"], alloc, model);
+  EXPECT_EQ(client.refusal(), "");
+  for (const auto& proxy : cluster.node_to_store[0]) proxy->hold();
+  const auto now = [] {
+    return std::chrono::nanoseconds(steady_clock::now().time_since_epoch()).count();
+  };
+  // From three quarters of the lease until it is fenced it is here, and begins nothing.
+  std::int64_t answered = 0;
+  std::string refusal;
+  for (; refusal.empty();) {
+    const std::int64_t begun = now();
+    refusal = client.refusal();
+    if (refusal.empty()) answered = begun;
+  }
+  constexpr std::int64_t kLease = kTtlMs * 1'000'000;
+  const std::int64_t begins_until = fenced_at(cluster, 0) + kLease / 10 - kLease / 4;
+  EXPECT_GT(answered, 0);
+  EXPECT_LT(answered, begins_until);
+  EXPECT_GE(now(), begins_until);
+  EXPECT_THAT(refusal, ::testing::HasSubstr(
+                           "node 'n0' has not reached the store lately and begins nothing new"));
+  EXPECT_EQ(let_go_at(cluster, 0), 0);
+  // Whole again it works on, where it was or anew.
+  for (const auto& proxy : cluster.node_to_store[0]) proxy->pass();
+  EXPECT_TRUE(cluster.wait_for([](const json& status) {
+    return status["allocs"].size() == 1 && status["allocs"][0]["state"] == "placed";
+  }));
 }
 
 TEST(NetworkFaults, ANodeThatIsCutOffFromEverybodyIsFollowedByAnother) {

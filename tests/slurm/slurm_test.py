@@ -52,6 +52,37 @@ def cluster_of_an_allocation(slurm, model):
     check("it gave the bits of a run here", outputs(here) == outputs(there) and len(outputs(here)) > 0)
 
 
+def certificates(folder):
+    """Options of an authority's certificate for this machine."""
+    def openssl(*words):
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True, timeout=60)
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    openssl("req", "-x509", *curve, "-days", "1", "-subj", "/CN=authority", "-keyout", "authority.key", "-out", "authority.pem")
+    openssl("req", *curve, "-subj", "/CN=machine", "-keyout", "machine.key", "-out", "machine.csr")
+    (folder / "machine.ext").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    openssl("x509", "-req", "-in", "machine.csr", "-CA", "authority.pem", "-CAkey", "authority.key", "-CAcreateserial",
+            "-days", "1", "-extfile", "machine.ext", "-out", "machine.pem")
+    return ["--tls-authority", f"{folder}/authority.pem", "--tls-certificate", f"{folder}/machine.pem", "--tls-key", f"{folder}/machine.key"]
+
+
+def cluster_with_tls(slurm, model):
+    if shutil.which("openssl") is None:
+        print("skipped: there is no openssl for the certificates of a cluster with TLS")
+        return
+    tls = certificates(slurm.folder)
+    here, there, words = slurm.folder / "here", slurm.folder / "there_by_tls", " ".join(f"'{word}'" for word in tls)
+    command = (f"'{TESSERA}' run '{model}' --arch cloud16 --device \"$TESSERA_DEVICE\" --input random:3 --output '{there}' > /dev/null"
+               f" && '{TESSERA}' doctor --cluster \"$TESSERA_MASTER\" {words} --patience 60 --json"
+               f" && ! '{TESSERA}' cluster nodes --master \"$TESSERA_MASTER\" --patience 2")
+    done = slurm.run(["salloc", "-N2", str(TESSERA), "cluster", "slurm", "--port", "0", "--cores", "4", *tls, "--run", command])
+    checks = json.loads(done.stdout)["checks"]
+    check("a run by TLS gave the bits of a run here", outputs(here) == outputs(there) and len(outputs(there)) > 0)
+    check("the doctor reaches master, store and nodes by TLS",
+          [one["detail"] for one in checks if one["check"] == "daemons"] == ["2 of 2 nodes answer"]
+          and all(one["outcome"] != "error" for one in checks), checks)
+    check("who shows no certificate is refused", "unavailable" in done.stderr, done.stderr)
+
+
 def what_it_leaves(slurm):
     slurm.wait_for("no job", lambda: slurm.run(["squeue", "-h"]).stdout.strip() == "")
     # Steps have Slurm's variables, among them where this Slurm is.
@@ -98,6 +129,7 @@ def main():
         model = slurm.folder / "model.onnx"
         tessera("zoo", "mobilenet_v1", "-o", model)
         cluster_of_an_allocation(slurm, model)
+        cluster_with_tls(slurm, model)
         what_it_leaves(slurm)
         a_command_that_fails(slurm)
         sweep_as_array_job(slurm, model)
