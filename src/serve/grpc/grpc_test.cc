@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <limits>
 #include <thread>
 
 #include "http/testing/raw_socket.h"
@@ -218,7 +219,7 @@ TEST_F(GrpcTest, TakesAndGivesEveryDatatype) {
     std::string data(2 * static_cast<std::size_t>(format_bytes(format)), '\0');
     if (format == Format::kF32 || format == Format::kF64) {
       const bool is_wide = format == Format::kF64;
-      data[is_wide ? 7 : 3] = 0x3f;  // not below what the host flushes to zero
+      data[is_wide ? 7 : 3] = 0x3f;  // 1: an f16 of the architecture has it, too
       data[is_wide ? 6 : 2] = '\x80';
     } else if (format == Format::kF16 || format == Format::kBf16) {
       data[1] = 0x3c;
@@ -237,6 +238,33 @@ TEST_F(GrpcTest, TakesAndGivesEveryDatatype) {
     EXPECT_EQ(response.outputs(0).datatype(), datatype);
     EXPECT_EQ(response.raw_output_contents(0), data) << datatype;
   }
+}
+
+// A model's values are rounded to the architecture's vectors, f16 where nothing else is said: so the smallest float is 0
+// there, and subnormals that an f16 has, or an architecture of f32, come back as they are.
+TEST_F(GrpcTest, SubnormalsComeBackAsTheArchitecturesFormatHasThem) {
+  const std::string model = model::testing::ModelBuilder(13)
+                                .input("x", Format::kF32, {1, 4})
+                                .node("Identity", {"x"}, {"y"})
+                                .output("y")
+                                .proto()
+                                .SerializeAsString();
+  folder_.write("half/1/model.onnx", model);
+  folder_.write("single/1/model.onnx", model);
+  folder_.write("single/config.json", R"({"arch": "tessera128+f32"})");
+  start();
+  constexpr float kLeast = std::numeric_limits<float>::denorm_min();
+  const std::initializer_list<float> values = {kLeast, -kLeast, 1e-40F, 0x1p-24F};
+  const auto answer = [&](const char* name) {
+    api::ModelInferRequest message = request(name);
+    message.add_raw_input_contents(raw(values));
+    api::ModelInferResponse response;
+    const grpc::Status status = infer(message, response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response.raw_output_contents(0);
+  };
+  EXPECT_EQ(answer("single"), raw(values));
+  EXPECT_EQ(answer("half"), raw({0.0F, -0.0F, 0.0F, 0x1p-24F}));
 }
 
 // The beginning of a connection and of a call, up to each of its bytes: none is answered, and none is in the way.
