@@ -61,8 +61,8 @@ struct LayerSplit {
   std::string reason;  // why one core had all of it; else empty
   std::vector<std::string>
       before;  // ways of the layers that it reads, each once; "input": the run's
-  // What came to the cores of the results before: "own part", "edges", "from one core", "gather" (to one
-  // core), "full forward", "full forward, full broadcast"; empty: nothing but inputs.
+  // What came of the results before: "own part" or "edges", perhaps "... through memory (why)"; "from one
+  // core", "gather" (to one), "full forward", "full forward, full broadcast"; empty: nothing but inputs.
   std::string movement;
   std::string weights;  // "full broadcast", "own part", or empty: none
   std::int64_t dram_bytes_read = 0, dram_bytes_written = 0;  // of all memories

@@ -1,6 +1,9 @@
 #include "network/card_layers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "isa/card_traffic.h"
@@ -8,6 +11,7 @@
 namespace tessera::network {
 namespace {
 
+using compile::HandOver;
 using compile::ShareWay;
 using graph::Graph;
 using graph::Node;
@@ -99,6 +103,7 @@ class Splits {
       : graph_(graph),
         shared_(shared),
         ways_(graph.nodes.size(), ShareWay::kNone),
+        hand_overs_(graph.nodes.size(), HandOver::kNothing),
         makers_(graph.tensors.size(), -1) {
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       for (const TensorId output : graph.nodes[i].outputs) {
@@ -121,6 +126,7 @@ class Splits {
         describe(layer, layer.node == last ? ways_[at] : ShareWay::kNone, split);
       }
       ways_[at] = layer.way;
+      hand_overs_[at] = layer.hand_over;
       last = layer.node;
     }
     return splits;
@@ -132,6 +138,7 @@ class Splits {
     const Node& node = graph_.nodes[static_cast<std::size_t>(layer.node)];
     if (layer.way == ShareWay::kHost) return;
     Movement most = Movement::kNone;
+    HandOver apart = HandOver::kStays;
     std::set<std::string> before;
     const bool product =
         node.kind() == graph::NodeKind::kConv || node.kind() == graph::NodeKind::kMatMul;
@@ -153,12 +160,40 @@ class Splits {
       for (const ShareWay way : ways) {
         before.insert(compile::share_way_name(way));
         if (way == ShareWay::kHost) continue;  // the host writes into every memory
-        most = std::max(most, product && i == 1 ? stationary_movement(layer.way, way)
-                                                : movement_of(graph_, node, layer.way, way));
+        const Movement movement = product && i == 1 ? stationary_movement(layer.way, way)
+                                                    : movement_of(graph_, node, layer.way, way);
+        most = std::max(most, movement);
+        if (layer.cores > 1 && may_stay(movement)) {
+          if (const auto why = why_apart(node.inputs[i])) apart = *why;
+        }
       }
     }
     split.before.assign(before.begin(), before.end());
     split.movement = movement_name(most);
+    if (apart != HandOver::kStays && may_stay(most)) {
+      split.movement += fmt::format(" through memory ({})", compile::hand_over_name(apart));
+    }
+  }
+
+  static bool may_stay(Movement movement) {
+    return movement == Movement::kEdges || movement == Movement::kOwnPart;
+  }
+
+  // Why the tensor does not stay in the buffers of the cores that made it; none where it does, or no
+  // core made it. Views are looked through.
+  std::optional<HandOver> why_apart(TensorId tensor) const {
+    const NodeIndex maker = makers_[position_of(tensor)];
+    if (maker < 0) return std::nullopt;
+    const auto at = static_cast<std::size_t>(maker);
+    if (ways_[at] != ShareWay::kNone) {
+      const HandOver found = hand_overs_[at];
+      const bool known = found != HandOver::kStays && found != HandOver::kNothing;
+      return known ? std::optional(found) : std::nullopt;
+    }
+    for (const TensorId input : graph_.nodes[at].inputs) {
+      if (const auto why = why_apart(input)) return why;
+    }
+    return std::nullopt;
   }
 
   // Of the layers that made the tensor; views are looked through.
@@ -177,7 +212,8 @@ class Splits {
 
   const Graph& graph_;
   const compile::SharedProgram& shared_;
-  std::vector<ShareWay> ways_;     // of each node's last layer so far
+  std::vector<ShareWay> ways_;  // of each node's last layer so far
+  std::vector<HandOver> hand_overs_;
   std::vector<NodeIndex> makers_;  // of each tensor
 };
 

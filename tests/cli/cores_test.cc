@@ -46,6 +46,32 @@ TEST(SeveralCores, ReportNamesTheSplitOfEachLayerAndWhatMovesForIt) {
   EXPECT_EQ(split_of(channels.at("layers")[2]), (Split{"channels", "channels", "own part", ""}));
 }
 
+// As a card without hand-over does it, and in the words of the text.
+TEST(SeveralCores, ReportSaysWhyResultsWentThroughMemory) {
+  write_text("through_memory.toml",
+             read_text(TESSERA_CLOUD16) + "\n[card_features]\nhand_over = 0\n");
+  const std::vector<std::string> report = {
+      "report", "small.onnx", "--cores", "4", "--split", "w", "--arch", "through_memory.toml"};
+  std::vector<std::string> with_json = report;
+  with_json.emplace_back("--json");
+  const CommandResult rows = tessera(with_json);
+  ASSERT_EQ(rows.status, 0) << rows.err;
+  const nlohmann::json layers = rows.json().at("layers");
+  EXPECT_EQ(layers[0].at("movement"), "");
+  EXPECT_EQ(layers[1].at("movement"), "edges through memory (switched off)");
+  EXPECT_EQ(layers[2].at("movement"), "edges through memory (switched off)");
+  EXPECT_EQ(layers[3].at("movement"), "own part through memory (switched off)");
+  const CommandResult text = tessera(report);
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("  edges, memory  "));
+  EXPECT_THAT(text.out, HasSubstr("\n0 layers read results that stay in the state buffers\n"));
+  EXPECT_THAT(text.out, HasSubstr("\n  through memory, read by '" +
+                                  layers[3].at("name").get<std::string>() + "': switched off\n"));
+  const CommandResult stays =
+      tessera({"report", "small.onnx", "--arch", "cloud16", "--cores", "4", "--split", "w"});
+  EXPECT_THAT(stays.out, HasSubstr("\n3 layers read results that stay in the state buffers\n"));
+}
+
 TEST(SeveralCores, TheLayersOfAReportAddUpToItsCyclesAndItsMemories) {
   const nlohmann::json report =
       json_of_cores({"report", "small.onnx", "--cores", "8", "--cards", "2", "--split", "w"});

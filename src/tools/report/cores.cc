@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 
 #include "network/network.h"
 #include "report/card_use.h"
@@ -31,8 +32,22 @@ std::string split_text(const LayerSplit& split) {
   return split.cores > 0 ? fmt::format("{} {}", split.way, split.cores) : split.way;
 }
 
+constexpr std::string_view kThroughMemory = " through memory (";
+
+// "own part through memory (no room)": "no room"; empty where nothing went there that could have stayed.
+std::string_view reason_for_memory(const LayerSplit& split) {
+  const std::string_view movement = split.movement;
+  const std::size_t at = movement.find(kThroughMemory);
+  if (at == std::string_view::npos) return {};
+  const std::size_t first = at + kThroughMemory.size();
+  return movement.substr(first, movement.size() - first - 1);
+}
+
 // The document's terms, short.
 std::string movement_text(const LayerSplit& split) {
+  if (!reason_for_memory(split).empty()) {
+    return split.movement.substr(0, split.movement.find(kThroughMemory)) + ", memory";
+  }
   if (split.movement == "full forward, full broadcast") return "forward+bcast";
   if (split.movement == "full forward") return "forward";
   return split.movement.empty() ? "-" : split.movement;
@@ -144,6 +159,22 @@ std::string layer_table(const RunResult& run, const CardUse& use, const OtherSpl
   return table.text(kCoresReportWidth);
 }
 
+// Where results stayed with their cores, and why others went through memory.
+std::string hand_over_text(const RunResult& run) {
+  int stayed = 0;
+  std::string text;
+  for (const LayerUse& layer : run.layers) {
+    const std::string_view reason = reason_for_memory(layer.split);
+    if (!reason.empty()) {
+      text += fmt::format("  through memory, read by '{}': {}\n", layer.name, reason);
+    } else if (layer.split.movement == "own part" || layer.split.movement == "edges") {
+      ++stayed;
+    }
+  }
+  return fmt::format("{} layer{} results that stay in the state buffers\n{}", stayed,
+                     stayed == 1 ? " reads" : "s read", text);
+}
+
 // "12 layers by rows, 3 by channels"; and those of one core with the reason.
 std::string ways_text(const RunResult& run) {
   std::map<std::string, int> ways;
@@ -160,7 +191,7 @@ std::string ways_text(const RunResult& run) {
   for (const auto& [way, count] : ways) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", way, count);
   }
-  return fmt::format("layers: {}\n{}", text, alone);
+  return fmt::format("layers: {}\n{}{}", text, alone, hand_over_text(run));
 }
 
 std::string core_table(const RunResult& run, const CardUse& use) {
@@ -209,7 +240,9 @@ void print_text(const Network& network, const CoresArguments& cores, const RunRe
   show(
       "\nsplit: what each of so many cores makes; behind: how what the layer reads was cut\n"
       "gets: results that come to a core: its own part, edges from its neighbours, all of them\n"
-      "      (forward: from other memories; bcast: to every core); weights: own part, or bcast\n"
+      "      (forward: from other memories; bcast: to every core); own part and edges: the rest "
+      "stays\n"
+      "      in the state buffers, or \"memory\": went through it; weights: own part, or bcast\n"
       "bytes: data, without headers; of the ring on all links\n"
       "cycles: by which the layer ends later than those before it\n"
       "other: the same where all layers are cut the other way\n\n");
