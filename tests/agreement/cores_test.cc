@@ -17,6 +17,7 @@
 #include "compile/split_choice.h"
 #include "compile/testing/random_graph.h"
 #include "concord/testing/random_graph.h"
+#include "isa/card_traffic.h"
 #include "isa/encoding.h"
 #include "isa/verify.h"
 #include "package/container.h"
@@ -227,6 +228,56 @@ TEST(Cores, TheChosenSplitsGiveTheReferenceBits) {
     }
   }
   for (const int count : of_split) EXPECT_GT(count, 0);
+}
+
+// Bytes of DRAM that the engines of a run load and store, without descriptors and headers.
+std::int64_t bytes_moved(const isa::CardProgram& program, const ChipConfig& chip) {
+  const auto placement = spread_cores(chip, 1, static_cast<int>(program.cores.size()));
+  std::int64_t bytes = 0;
+  for (const isa::LayerTraffic& layer : isa::layer_traffic(program, *placement, chip, 8)) {
+    bytes += layer.read + layer.written;
+  }
+  return bytes;
+}
+
+// Two products of 16 rows of 16 pixels and 16 channels by four cores, four rows each: 8 KiB lie between them, 512 bytes a
+// row.
+void check_hand_over(std::int64_t kernel, std::int64_t bytes, Cycles cycles) {
+  compile::testing::GraphBuilder builder(2360);
+  auto x = builder.input({1, 16, 16, 16});
+  x = builder.conv(x, {.output_channels = 16, .kernel = 1});
+  builder.output(builder.conv(x, {.output_channels = 16, .kernel = kernel}));
+  const GraphPointer graph = builder.take();
+  const std::vector<Tensor> inputs = random_inputs(*graph, 2360);
+  const auto expected = run_reference(graph, inputs);
+  ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+  const ChipConfig with = card_of_64("cloud16");
+  ChipConfig without = with;
+  without.card.features.hand_over = 0;
+  const auto shared = shared_out(graph, with, 4, Split::kRows);
+  const auto apart = shared_out(graph, without, 4, Split::kRows);
+  ASSERT_TRUE(shared.ok() && apart.ok());
+  const auto stays = run_card(shared->card, with, inputs, {.check_hazards = true});
+  const auto goes = run_card(apart->card, without, inputs, {.check_hazards = true});
+  ASSERT_TRUE(stays.ok() && goes.ok());
+  EXPECT_TRUE(stays->outputs == *expected);
+  EXPECT_TRUE(goes->outputs == *expected);
+  EXPECT_EQ(shared->layers[0].hand_over, compile::HandOver::kStays);
+  EXPECT_EQ(apart->layers[0].hand_over, compile::HandOver::kSwitchedOff);
+  EXPECT_EQ(bytes_moved(apart->card, without) - bytes_moved(shared->card, with), bytes);
+  EXPECT_EQ(goes->cycles - stays->cycles, cycles);
+}
+
+// All of it is neither stored nor loaded.
+TEST(Cores, TheHandOverOfOwnRowsSavesThatTheyAreStoredAndLoaded) {
+  check_hand_over(1, 8192 + 8192, 123);
+}
+
+// Six rows, one on either side of three borders, are stored for a neighbour, which loads them; without
+// hand-over they are loaded besides what is a core's own.
+TEST(Cores, TheHandOverWithEdgesSavesAllBytesButTheirs) {
+  constexpr std::int64_t kEdges = 6 * 512;
+  check_hand_over(3, (8192 + 8192 + kEdges) - (kEdges + kEdges), 101);
 }
 
 void encode_again(isa::Program& program) {
