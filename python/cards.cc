@@ -38,6 +38,17 @@ py::dict status_of_card(const VirtualCard& card) {
   status["memory_bytes"] = of.memory_bytes;
   status["cycles"] = of.cycles;
   status["processors"] = processors;
+  py::list parts;
+  for (const CardPart& part : of.parts) {
+    py::dict one;
+    one["kind"] = part.kind;
+    one["index"] = part.index;
+    one["card"] = part.card;
+    one["busy_cycles"] = part.busy_cycles;
+    one["bytes"] = part.bytes;
+    parts.append(one);
+  }
+  status["parts"] = parts;
   return status;
 }
 

@@ -29,6 +29,18 @@ struct ProcessorStatus {
   std::int64_t cleared_bytes = 0, cleared_cycles = 0;
 };
 
+// What a part of a virtual card has done since the card was opened, clearing included.
+struct CardPart {
+  // "core", "dram" (the channel of a group), "broadcast" (the bus from it to its cores), "ring" (the link from a
+  // group to the next of its card), "network_out" and "network_in" (ports of a card: where there are several).
+  std::string kind;
+  int index = 0;  // of the cores, groups or cards of all cards
+  int card = 0;
+  // Of a core: cycles of its first neural engine, and bytes that it loaded and stored, of segments that are over;
+  // of the others until now, on wires with headers.
+  std::int64_t busy_cycles = 0, bytes = 0;
+};
+
 // Of a virtual card, or several on one clock, now. Core c is in group c / cores_per_group, and that is of card
 // core / (cores of all / cards).
 struct CardStatus {
@@ -39,6 +51,7 @@ struct CardStatus {
   std::int64_t memory_bytes = 0;        // of each group
   std::int64_t cycles = 0;              // of the card's clock, which stands still while nobody runs
   std::vector<ProcessorStatus> processors;  // in the order in which they were taken
+  std::vector<CardPart> parts;              // cores, channels, buses, ring links, network ports
 
   // By the last run of the processor; 0: none has ended.
   double images_per_second(const ProcessorStatus& processor) const {

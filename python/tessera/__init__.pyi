@@ -316,6 +316,13 @@ class ProcessorStatus(TypedDict):
     cleared_bytes: int
     cleared_cycles: int
 
+class CardPart(TypedDict):
+    kind: str
+    index: int
+    card: int
+    busy_cycles: int
+    bytes: int
+
 class CardStatus(TypedDict):
     arch: str
     clock_hertz: int
@@ -325,6 +332,7 @@ class CardStatus(TypedDict):
     memory_bytes: int  # of each group
     cycles: int  # of the card's clock
     processors: list[ProcessorStatus]
+    parts: list[CardPart]
 
 class VirtualProcessor:
     @property

@@ -77,6 +77,8 @@ struct SharedCard::State {
   void stop(Tenant& tenant, Status status);
   void finish(Tenant& tenant);
   void begin();
+  std::vector<EngineStatistics> wires() const;
+  void add_cores(const Tenant& tenant, const CardStatistics& statistics);
   Cycles now_at_earliest() const { return now + (stepped ? 1 : 0); }
   Cycles next_of(const Tenant& tenant) const;
   void clear_on(TenantId id);
@@ -95,6 +97,8 @@ struct SharedCard::State {
   std::vector<std::unique_ptr<engines::PhysicalMemory>> physical;  // of each group
   std::vector<std::unique_ptr<CoreState>> cores;
   std::unique_ptr<CardMemories> memories;
+  std::vector<EngineStatistics> core_rows;   // of each core
+  std::vector<EngineStatistics> wires_past;  // before the clock began at 0
   std::vector<std::unique_ptr<Tenant>> tenants;
   std::map<ClearKey, Cycles> known_clears;  // of those that were alone
   Cycles now = 0;
@@ -371,9 +375,45 @@ Status SharedCard::start(TenantId id, TenantRun run) {
 // The clock, where nobody is on it.
 void SharedCard::State::begin() {
   if (busy()) return;
+  wires_past = wires();
   memories->reset();
   now = 0;
   stepped = false;
+}
+
+// Since the cards were made.
+std::vector<EngineStatistics> SharedCard::State::wires() const {
+  std::vector<EngineStatistics> rows = memories->statistics(now);
+  for (std::size_t i = 0; i < wires_past.size(); ++i) {
+    rows[i].busy += wires_past[i].busy;
+    rows[i].steps += wires_past[i].steps;
+    rows[i].bytes_read += wires_past[i].bytes_read;
+    rows[i].bytes_written += wires_past[i].bytes_written;
+    rows[i].wire_bytes += wires_past[i].wire_bytes;
+  }
+  return rows;
+}
+
+// What the tenant's cores have done in a segment.
+void SharedCard::State::add_cores(const Tenant& tenant, const CardStatistics& statistics) {
+  for (std::size_t core = 0; core < statistics.cores.size(); ++core) {
+    EngineStatistics& row = core_rows[static_cast<std::size_t>(tenant.placement.core[core])];
+    for (const EngineStatistics& engine : statistics.cores[core].engines) {
+      if (engine.kind == "neural" && engine.index == 0) row.busy += engine.busy;
+      if (engine.kind != "load" && engine.kind != "store" && engine.kind != "kernel") continue;
+      row.bytes_read += engine.bytes_read;
+      row.bytes_written += engine.bytes_written;
+    }
+  }
+}
+
+std::vector<EngineStatistics> SharedCard::parts() const {
+  std::vector<EngineStatistics> rows = state_->core_rows;
+  for (EngineStatistics& wire : state_->wires()) {
+    wire.idle = 0;  // of the time since the clock began
+    rows.push_back(std::move(wire));
+  }
+  return rows;
 }
 
 Status SharedCard::State::begin_segment(Tenant& tenant, Cycles from) {
@@ -412,6 +452,7 @@ void SharedCard::State::end_segment(Tenant& tenant) {
   if (const Status races = tenant.cores->end(); !races.ok()) return stop(tenant, races);
   CardStatistics statistics = tenant.cores->collect();
   add_channels(tenant, statistics);
+  add_cores(tenant, statistics);
   tenant.result.cycles += statistics.cycles;
   tenant.result.segments.push_back(std::move(statistics));
   Cycles next = now + 1;
@@ -533,6 +574,11 @@ Result<std::unique_ptr<SharedCard>> SharedCard::create(const ChipConfig& chip, i
   for (int core = 0; core < cards * chip.card.cores(); ++core) {
     state->cores.push_back(std::make_unique<CoreState>(chip, &state->dram));
     ports.push_back(state->cores.back()->boxes.ports_of_dram());
+    EngineStatistics row;
+    row.name = fmt::format("core {}", core);
+    row.kind = "core";
+    row.index = core;
+    state->core_rows.push_back(std::move(row));
   }
   for (int group = 0; group < cards * chip.card.groups; ++group) {
     TESSERA_TRY(auto physical, engines::PhysicalMemory::create(chip.dram.bytes));

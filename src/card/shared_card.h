@@ -115,6 +115,10 @@ class SharedCard {
     while (busy()) step();
   }
   Cycles now() const;
+  // Of all cards since create(), with what they had done before they were quiet: a row "core" for each core (the time
+  // of its first neural engine and the bytes of its DMA engines in segments that are over), then those of channels,
+  // broadcast buses, ring links and network ports. Busy alone is counted, and bytes.
+  std::vector<EngineStatistics> parts() const;
 
   // For tests: what a core's memories and a group's DRAM hold, whoever has them.
   bool core_is_zero(int core) const;

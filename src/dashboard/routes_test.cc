@@ -63,6 +63,7 @@ class CardControls : public Controls {
     CardStatus card;
     card.arch = "cloud16";
     card.clock_hertz = 200'000'000;
+    card.cards = 2;
     card.groups = 4;
     card.cores_per_group = 4;
     ProcessorStatus one;
@@ -72,6 +73,7 @@ class CardControls : public Controls {
     one.networks = {"small.onnx"};
     one.last_run_cycles = 1'000'000;
     card.processors = {one};
+    card.parts = {{"core", 3, 0, 70, 80}, {"network_out", 1, 1, 5, 640}};
     return {card};
   }
 };
@@ -91,6 +93,11 @@ TEST_F(RoutesTest, TheStateHasTheCardsWithWhoHasWhichCores) {
   EXPECT_EQ(one.at("reserved"), nlohmann::json({2}));
   EXPECT_EQ(one.at("networks").at(0), "small.onnx");
   EXPECT_EQ(one.at("images_per_second"), 200);
+  EXPECT_EQ(card.at("cards"), 2);
+  EXPECT_EQ(card.at("parts")[0],
+            nlohmann::json(
+                {{"kind", "core"}, {"index", 3}, {"card", 0}, {"busy_cycles", 70}, {"bytes", 80}}));
+  EXPECT_EQ(card.at("parts")[1].at("card"), 1);
   const Response none = ask("GET", "/state");
   EXPECT_TRUE(nlohmann::json::parse(std::get<std::string>(none.body)).at("cards").empty());
 }

@@ -86,14 +86,19 @@ std::string processor_text(const CardStatus& card, const ProcessorStatus& one) {
       one.last_run_cycles, card.images_per_second(one), one.changes);
 }
 
+std::string part_text(const CardPart& part) {
+  return fmt::format("{{\"kind\":{},\"index\":{},\"card\":{},\"busy_cycles\":{},\"bytes\":{}}}",
+                     json_quoted(part.kind), part.index, part.card, part.busy_cycles, part.bytes);
+}
+
 std::string card_text(const CardStatus& card) {
+  const auto processor = [&](const ProcessorStatus& one) { return processor_text(card, one); };
   return fmt::format(
-      "{{\"arch\":{},\"clock_hertz\":{},\"groups\":{},\"cores_per_group\":{},"
-      "\"memory_bytes\":{},\"cycles\":{},\"processors\":{}}}",
-      json_quoted(card.arch), card.clock_hertz, card.groups, card.cores_per_group,
-      card.memory_bytes, card.cycles, list_text(card.processors, [&](const ProcessorStatus& one) {
-        return processor_text(card, one);
-      }));
+      "{{\"arch\":{},\"clock_hertz\":{},\"cards\":{},\"groups\":{},\"cores_per_group\":{},"
+      "\"memory_bytes\":{},\"cycles\":{},\"processors\":{},\"parts\":{}}}",
+      json_quoted(card.arch), card.clock_hertz, card.cards, card.groups, card.cores_per_group,
+      card.memory_bytes, card.cycles, list_text(card.processors, processor),
+      list_text(card.parts, part_text));
 }
 
 std::string controls_text(Controls& controls) {

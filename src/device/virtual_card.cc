@@ -212,6 +212,24 @@ Result<std::shared_ptr<VirtualProcessor>> VirtualCard::take(const ProcessorShare
   return processor;
 }
 
+namespace {
+
+// How many parts of a kind a card has.
+int parts_of_card(const std::string& kind, const ChipConfig& chip) {
+  if (kind == "core") return chip.card.cores();
+  return kind.starts_with("network") ? 1 : chip.card.groups;
+}
+
+CardPart part_of(const card::EngineStatistics& row, const ChipConfig& chip) {
+  return {.kind = row.kind,
+          .index = row.index,
+          .card = row.index / parts_of_card(row.kind, chip),
+          .busy_cycles = row.busy,
+          .bytes = row.bytes_read + row.bytes_written + row.wire_bytes};
+}
+
+}  // namespace
+
 CardStatus VirtualCard::status() const {
   CardStatus status;
   const ChipConfig& chip = state_->chip;
@@ -225,6 +243,9 @@ CardStatus VirtualCard::status() const {
   status.cycles = state_->cycles();
   for (const VirtualProcessor* const one : state_->processors) {
     status.processors.push_back(one->status_locked());
+  }
+  for (const card::EngineStatistics& row : state_->card->parts()) {
+    status.parts.push_back(part_of(row, chip));
   }
   return status;
 }

@@ -1,6 +1,9 @@
 // Tenants of one card on the command line.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <map>
 
 #include "command.h"
 
@@ -57,6 +60,47 @@ TEST(Card, IsATableForPeople) {
                                      "2            -        -       -       -  0 GiB of 16 GiB\n"));
   EXPECT_THAT(result.out, HasSubstr("\ntenant   cores          memory  weight"));
   EXPECT_THAT(result.out, HasSubstr("cycles of a run on the card's clock, mean of 1"));
+}
+
+TEST(Card, SaysWhatThePartsOfEachOfSeveralCardsDo) {
+  const std::vector<std::string> arguments = {"--cards",      "2",
+                                              "--tenant",     "small.onnx:at=0,name=a",
+                                              "--tenant",     "small.onnx:at=20,name=b",
+                                              "--times",      "1",
+                                              "--timing-only"};
+  const nlohmann::json card = card_json(arguments);
+  EXPECT_EQ(card.at("cards"), 2);
+  EXPECT_GT(card.at("cycles"), 0);
+  std::map<std::string, std::vector<int>> cards;
+  std::map<std::string, std::int64_t> busy;  // of core, group or card
+  for (const auto& part : card.at("parts")) {
+    const std::string kind = part.at("kind");
+    cards[kind].push_back(part.at("card"));
+    busy[fmt::format("{} {}", kind, part.at("index").get<int>())] = part.at("busy_cycles");
+  }
+  const auto of_each = [](std::size_t parts) {
+    std::vector<int> of(parts, 0);
+    of.resize(2 * parts, 1);
+    return of;
+  };
+  EXPECT_EQ(cards.at("core"), of_each(16));
+  for (const char* kind : {"dram", "broadcast", "ring"}) EXPECT_EQ(cards.at(kind), of_each(4));
+  for (const char* kind : {"network_out", "network_in"}) {
+    EXPECT_THAT(cards.at(kind), ::testing::UnorderedElementsAre(0, 1));
+  }
+  for (const char* used : {"core 0", "core 20", "dram 0", "dram 5"}) EXPECT_GT(busy.at(used), 0);
+  for (const char* quiet : {"core 1", "core 16", "dram 1", "dram 4", "network_out 0"}) {
+    EXPECT_EQ(busy.at(quiet), 0) << quiet;
+  }
+  std::vector<std::string> as_text = {"card"};
+  as_text.insert(as_text.end(), arguments.begin(), arguments.end());
+  const CommandResult text = tessera(as_text);
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("\ncard  group  "));
+  EXPECT_THAT(text.out, HasSubstr("ring to next"));
+  EXPECT_THAT(text.out, HasSubstr("\ncard  network out  bytes  network in  bytes\n"
+                                  "0           0.0 %      0       0.0 %      0\n"
+                                  "1           0.0 %      0       0.0 %      0\n"));
 }
 
 TEST(Card, NeighboursInAGroupHaveTheSameOutputsAndContend) {

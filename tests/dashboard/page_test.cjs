@@ -195,8 +195,18 @@ async function cardsAreDrawn(browser) {
   check('cores of a tenant have one colour, of two tenants two, free ones none',
     new Set(colours.slice(0, 4)).size === 1 && colours[4] === colours[5] && colours[4] !== colours[0] && colours[7] === '', colours.slice(0, 8).join(' | '));
   const reserved = await browser.value("[...document.querySelectorAll('#cards .reserved')].map((core) => core.title).join()");
-  check('a core that somebody is linked for says so', reserved === 'core 6: second, being linked', reserved);
+  check('a core that somebody is linked for says so', reserved.startsWith('core 6: second, being linked'), reserved);
   const rows = await browser.value("[...document.querySelectorAll('#cards tr')].map((row) => row.textContent)");
+  const cards = await browser.value("[...document.querySelectorAll('#cards .onecard')].map((card) => [card.querySelectorAll('.core').length, card.querySelectorAll('.group').length, ...[...card.querySelectorAll('.meter')].map((meter) => meter.title.split(';')[0])])");
+  const ofCard = (card) => [8, 2, ...[0, 1].flatMap((group) => ['channel', 'broadcast', 'ring'].map((name) => `${name} ${2 * card + group}`)),
+    `network out ${card}`, `network in ${card}`];
+  check('each card has its cores, channels, buses, ring links and network ports', JSON.stringify(cards) === JSON.stringify([ofCard(0), ofCard(1)]), JSON.stringify(cards));
+  await browser.until('figures of the parts', "[...document.querySelectorAll('#cards .core, #cards .meter')].every((part) => part.dataset.busy)");
+  const busy = await browser.value("['.core', '.meter'].map((parts) => [...document.querySelectorAll(`#cards ${parts}`)].map((part) => part.dataset.busy).join())");
+  check('each core says how busy it is', busy[0] === [...Array(16).keys()].map((core) => `${(5 * core).toFixed(1)} %`).join(), busy[0]);
+  const ofGroup = (group) => [10, 20, 30].map((percent) => `${percent}.${group} %`);
+  check('each channel, bus, link and port says how busy it is',
+    busy[1] === [...ofGroup(0), ...ofGroup(1), '40.0 %', '50.0 %', ...ofGroup(2), ...ofGroup(3), '40.1 %', '50.1 %'].join(), busy[1]);
   check('each tenant has a row with its networks', rows.length === 3 && rows[1].includes('firstresnet50.onnx4'), rows.join(' | '));
 }
 

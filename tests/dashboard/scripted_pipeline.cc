@@ -188,11 +188,33 @@ Status ScriptedPipeline::set_threads(const std::string& stage, int threads) {
   return Error{ErrorCode::kInvalidArgument, "there is no stage '" + stage + "'; allowed pre, post"};
 }
 
-// Two tenants; the second is being linked for a core more.
+namespace {
+
+// Each time that it is asked, 1,000 cycles have passed, in which cores, channels, links and ports were busy for as
+// many of them as they have to say.
+void add_parts(CardStatus& card, std::int64_t times) {
+  const auto add = [&](const char* kind, int index, int of_card, std::int64_t busy) {
+    card.parts.push_back({kind, index, of_card, times * busy, times * busy * 96});
+  };
+  for (int core = 0; core < 16; ++core) add("core", core, core / 8, 50 * core);
+  for (int group = 0; group < 4; ++group) add("dram", group, group / 2, 100 + group);
+  for (int group = 0; group < 4; ++group) add("broadcast", group, group / 2, 200 + group);
+  for (int group = 0; group < 4; ++group) add("ring", group, group / 2, 300 + group);
+  for (int of_card = 0; of_card < 2; ++of_card) {
+    add("network_out", of_card, of_card, 400 + of_card);
+    add("network_in", of_card, of_card, 500 + of_card);
+  }
+  card.cycles = 1000 * times;
+}
+
+}  // namespace
+
+// Two cards with two tenants; the second is being linked for a core more.
 std::vector<CardStatus> ScriptedPipeline::cards() {
   CardStatus card;
   card.arch = "cloud16";
   card.clock_hertz = 200'000'000;
+  card.cards = 2;
   card.groups = 4;
   card.cores_per_group = 4;
   card.processors.resize(2);
@@ -206,6 +228,8 @@ std::vector<CardStatus> ScriptedPipeline::cards() {
   second.name = "second";
   second.cores = {4, 5};
   second.reserved = {6};
+  const std::lock_guard lock(mutex_);
+  add_parts(card, ++asked_for_cards_);
   return {card};
 }
 

@@ -69,6 +69,7 @@ class ScriptedPipeline : public Controls {
   std::uint64_t packet_ = 0;
   std::int64_t reached_ = 0;  // when the newest packet entered
   std::string tune_ = "off";
+  std::int64_t asked_for_cards_ = 0;
   bool stopping_ = false;
   std::condition_variable stop_;
   std::thread thread_;

@@ -289,6 +289,50 @@ TEST(VirtualCard, TenantsAreOnSeveralCards) {
   EXPECT_FALSE(VirtualCard::open("cloud16", 0).ok());
 }
 
+const CardPart& part(const CardStatus& status, const std::string& kind, int index) {
+  const auto found = std::ranges::find_if(
+      status.parts, [&](const CardPart& one) { return one.kind == kind && one.index == index; });
+  EXPECT_NE(found, status.parts.end()) << kind << " " << index;
+  return *found;
+}
+
+// Also over the moments in which the card is quiet, and its clock begins anew.
+TEST(VirtualCard, SaysWhatCoresChannelsRingsAndNetworkPortsOfEachCardHaveDone) {
+  const Sample model(residual_network(1, 24));
+  const VirtualCard cards = VirtualCard::open("cloud16", 2).value();
+  const std::vector<int> numbers = {0, 4, 16, 20};
+  const VirtualProcessor processor = take(cards, {.core_numbers = numbers});
+  Session session = open(model, processor, {.split = CoreSplit::kRows});
+  const CardStatus before = cards.status();
+  ASSERT_EQ(before.parts.size(), 32u + 3 * 8 + 2 * 2);
+  for (const CardPart& one : before.parts) EXPECT_EQ(one.busy_cycles + one.bytes, 0) << one.kind;
+  EXPECT_EQ(part(before, "core", 20).card, 1);
+  EXPECT_EQ(part(before, "ring", 3).card, 0);
+  EXPECT_EQ(part(before, "network_in", 1).card, 1);
+  const RunResult run = session.run(model.inputs).value();
+  const CardStatus once = cards.status();
+  for (const EngineUse& engine : run.engines) {
+    if (engine.kind != "neural" || engine.index > 0) continue;
+    const int number = numbers.at(static_cast<std::size_t>(engine.core));
+    EXPECT_GT(engine.busy, 0);
+    EXPECT_EQ(part(once, "core", number).busy_cycles, engine.busy);
+  }
+  EXPECT_EQ(part(once, "core", 1).busy_cycles, 0);
+  for (const int group : {0, 1, 4, 5}) EXPECT_GT(part(once, "dram", group).bytes, 0);
+  EXPECT_EQ(part(once, "dram", 2).bytes, 0);
+  EXPECT_GT(part(once, "ring", 0).bytes, 0);
+  EXPECT_GT(part(once, "network_out", 0).bytes, 0);
+  EXPECT_EQ(part(once, "network_out", 0).bytes, part(once, "network_in", 1).bytes);
+  EXPECT_EQ(part(once, "network_out", 1).bytes, part(once, "network_in", 0).bytes);
+  ASSERT_TRUE(session.run(model.inputs).ok());
+  const CardStatus twice = cards.status();
+  for (std::size_t i = 0; i < twice.parts.size(); ++i) {
+    const CardPart& of = once.parts[i];
+    EXPECT_EQ(twice.parts[i].bytes, 2 * of.bytes) << of.kind << " " << of.index;
+    EXPECT_LE(twice.parts[i].busy_cycles, twice.cycles) << of.kind << " " << of.index;
+  }
+}
+
 // Teams of a virtual processor: their number stays, and they get larger or smaller.
 TEST(VirtualCard, TeamsOfATenantHaveAnImageEach) {
   const Sample first(residual_network(1, 24), 1), second(residual_network(1, 24), 2);

@@ -142,6 +142,41 @@ std::string cores_text(const CardStatus& status) {
   return table.text();
 }
 
+std::string parts_text(const CardStatus& status) {
+  const auto part = [&](const char* kind, int index) -> const CardPart* {
+    const auto found = std::ranges::find_if(
+        status.parts, [&](const CardPart& one) { return one.kind == kind && one.index == index; });
+    return found == status.parts.end() ? nullptr : &*found;
+  };
+  const double cycles = static_cast<double>(std::max<std::int64_t>(1, status.cycles));
+  const auto busy = [&](const CardPart* of) {
+    return of == nullptr ? "-" : percent(static_cast<double>(of->busy_cycles) / cycles);
+  };
+  const auto bytes = [](const CardPart* of) {
+    return of == nullptr ? "-" : with_separators(of->bytes);
+  };
+  TextTable groups({"card", "group", "cores busy", "channel", "bytes", "broadcast", "ring to next",
+                    "ring bytes"});
+  const int groups_of_card = status.groups / status.cards;
+  for (int group = 0; group < status.groups; ++group) {
+    std::vector<std::string> cores;
+    for (int core = 0; core < status.cores_per_group; ++core) {
+      cores.push_back(busy(part("core", group * status.cores_per_group + core)));
+    }
+    const CardPart *const dram = part("dram", group), *const ring = part("ring", group);
+    groups.add({fmt::format("{}", group / groups_of_card), fmt::format("{}", group),
+                fmt::format("{}", fmt::join(cores, " ")), busy(dram), bytes(dram),
+                busy(part("broadcast", group)), busy(ring), bytes(ring)});
+  }
+  if (status.cards == 1) return groups.text();
+  TextTable ports({"card", "network out", "bytes", "network in", "bytes"});
+  for (int card = 0; card < status.cards; ++card) {
+    const CardPart *const out = part("network_out", card), *const in = part("network_in", card);
+    ports.add({fmt::format("{}", card), busy(out), bytes(out), busy(in), bytes(in)});
+  }
+  return groups.text() + ports.text();
+}
+
 std::string tenants_text(const CardStatus& status, const std::vector<CardTenant>& tenants) {
   TextTable table(
       {"tenant", "cores", "memory", "weight", "alone", "together", "slower", "images/s"});
@@ -194,8 +229,18 @@ nlohmann::json card_json(const CardStatus& status, const std::vector<CardTenant>
                     {"images_per_second", images_per_second(status, together)},
                     {"status", tenant.status.ok() ? "ok" : tenant.status.error().message}});
   }
+  nlohmann::json parts = nlohmann::json::array();
+  for (const CardPart& part : status.parts) {
+    parts.push_back({{"kind", part.kind},
+                     {"index", part.index},
+                     {"card", part.card},
+                     {"busy_cycles", part.busy_cycles},
+                     {"bytes", part.bytes}});
+  }
   return {{"arch", status.arch},
           {"cards", status.cards},
+          {"cycles", status.cycles},
+          {"parts", std::move(parts)},
           {"clock_hertz", status.clock_hertz},
           {"memory_bytes", status.memory_bytes},
           {"groups", std::move(groups)},

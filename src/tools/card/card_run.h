@@ -39,6 +39,8 @@ Status run_tenants(const CardsOf& cards, int times, bool timing_only,
 
 // Who has which cores of which group, and what memory.
 std::string cores_text(const CardStatus& status);
+// What its cores, channels, ring links and network ports have done of the time on its clock.
+std::string parts_text(const CardStatus& status);
 std::string tenants_text(const CardStatus& status, const std::vector<CardTenant>& tenants);
 nlohmann::json card_json(const CardStatus& status, const std::vector<CardTenant>& tenants);
 

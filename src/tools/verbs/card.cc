@@ -165,7 +165,9 @@ Status card(const CardArguments& arguments) {
        status.groups * status.cores_per_group, status.groups,
        status.cards == 1 ? "" : fmt::format(" on {} cards", status.cards),
        static_cast<double>(status.clock_hertz) * 1e-6);
-  show_lines(cores_text(status) + "\n" + tenants_text(status, tenants));
+  show_lines(cores_text(status) + "\n" + tenants_text(status, tenants) + "\n" + parts_text(status));
+  show("busy: of {} cycles of the card's clock, clearing included; bytes: on wires with headers\n",
+       with_separators(status.cycles));
   show(
       "cycles of a run on the card's clock, mean of {}; alone: on the same cores, with nobody else "
       "on the card{}\n",
