@@ -164,8 +164,8 @@ void CardMemories::add_wires(Cycles end, std::vector<EngineStatistics>& rows) {
     }
   }
   for (int card = 0; memory_->network() != nullptr && card < placement_.cards; ++card) {
-    const engines::CardNetwork& network = memory_->network()->network();
-    const auto& port = network.counters(card);
+    const engines::NetworkStations& network = *memory_->network();
+    const auto port = network.counters(card);
     add("network_out", card, network.busy_cycles(port.sent), port.sent.bytes, port.sent.messages);
     add("network_in", card, network.busy_cycles(port.received), port.received.bytes,
         port.received.messages);

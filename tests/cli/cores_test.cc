@@ -177,7 +177,7 @@ TEST(SeveralCores, ThePageOfARunHasAPictureOfTheCardsAndARowForEachEngineOfEachC
     EXPECT_EQ(times(page, "<title>network, card "), 4);
     EXPECT_THAT(page, HasSubstr("\"names\":{\"engines\":[\"core 0 neural\",\"core 0 planar\","));
     EXPECT_THAT(page, HasSubstr("\"core 7 kernel\"]"));
-    EXPECT_THAT(page, HasSubstr("\"movement\":\"edges\""));
+    EXPECT_THAT(page, HasSubstr("\"movement\":\"edges through memory ("));
     EXPECT_EQ(times(page, "http"), 0);  // nothing is fetched
   }
 }

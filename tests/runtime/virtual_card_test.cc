@@ -301,6 +301,7 @@ TEST(VirtualCard, SaysWhatCoresChannelsRingsAndNetworkPortsOfEachCardHaveDone) {
   const Sample model(residual_network(1, 24));
   const VirtualCard cards = VirtualCard::open("cloud16", 2).value();
   const std::vector<int> numbers = {0, 4, 16, 20};
+  EXPECT_EQ(cards.status().parts.size(), 32u + 3 * 8 + 2 * 2);  // nobody is there
   const VirtualProcessor processor = take(cards, {.core_numbers = numbers});
   Session session = open(model, processor, {.split = CoreSplit::kRows});
   const CardStatus before = cards.status();

@@ -15,6 +15,13 @@ constexpr std::uint64_t kResult = std::uint64_t{1} << 32;
 // It goes to a card in another process, and there is no more of it here.
 constexpr std::uint64_t kElsewhere = std::uint64_t{1} << 33;
 
+void add(const CardNetwork::PortCounters& counters, CardNetwork::PortCounters& to) {
+  to.sent.bytes += counters.sent.bytes;
+  to.sent.messages += counters.sent.messages;
+  to.received.bytes += counters.received.bytes;
+  to.received.messages += counters.received.messages;
+}
+
 }  // namespace
 
 NetworkStations::NetworkStations(const NetworkSizes& sizes, int groups_of_card,
@@ -25,6 +32,7 @@ NetworkStations::NetworkStations(const NetworkSizes& sizes, int groups_of_card,
       wakes_(wakes),
       cards_(static_cast<std::size_t>(sizes.cards)),
       networks_(static_cast<std::size_t>(sizes.lanes)),
+      past_(static_cast<std::size_t>(sizes.cards)),
       messages_(messages_max),
       deliveries_(static_cast<std::size_t>(sizes.lanes) * groups(), Ring<Delivery>(0)) {
   if (sizes.lanes == 1) set_lane(0, Ratio(1, 1), messages_max);
@@ -35,13 +43,27 @@ void NetworkStations::set_lane(std::uint32_t lane, const Ratio& part, std::size_
   NetworkSizes sizes = sizes_;
   sizes.cycles_of_byte = Ratio(sizes_.cycles_of_byte.numerator() * part.denominator(),
                                sizes_.cycles_of_byte.denominator() * part.numerator());
+  if (networks_[lane]) {
+    for (int card = 0; card < sizes_.cards; ++card) {
+      add(networks_[lane]->counters(card), past_[static_cast<std::size_t>(card)]);
+    }
+  }
   networks_[lane] = std::make_unique<CardNetwork>(sizes, messages_max, 0, cards_);
   for (std::size_t group = 0; group < groups(); ++group) {
     deliveries_[lane * groups() + group] = Ring<Delivery>(messages_max);
   }
 }
 
+CardNetwork::PortCounters NetworkStations::counters(int card) const {
+  CardNetwork::PortCounters all = past_[static_cast<std::size_t>(card)];
+  for (const auto& network : networks_) {
+    if (network) add(network->counters(card), all);
+  }
+  return all;
+}
+
 void NetworkStations::reset() {
+  past_.assign(static_cast<std::size_t>(sizes_.cards), {});
   for (const auto& network : networks_) {
     if (network) network->reset();
   }

@@ -92,7 +92,12 @@ class NetworkStations {
   // What is given in cycle t changes nothing elsewhere before cycle t + lookahead().
   Cycles lookahead() const { return 1 + sizes_.quiet_cycles(0) + sizes_.frame.unpack_cycles; }
 
-  const CardNetwork& network() const { return *networks_[0]; }  // where there is one lane
+  // Of a card's port, all lanes together, since the last reset.
+  CardNetwork::PortCounters counters(int card) const;
+  // Cycles of the whole port that the wire bytes take, begun ones counted whole.
+  Cycles busy_cycles(const CardNetwork::SideCounters& side) const {
+    return sizes_.cycles_of_byte.ceil_of(side.bytes);
+  }
   std::string describe() const;
 
  private:
@@ -109,6 +114,7 @@ class NetworkStations {
   CardWakes& wakes_;
   CardWakes cards_;  // deliveries are taken when they are known, and nobody is woken by these
   std::vector<std::unique_ptr<CardNetwork>> networks_;  // of each lane; null: it has no part
+  std::vector<CardNetwork::PortCounters> past_;         // by card, of lanes as they were before
   std::vector<CardMessage> messages_;                   // by tag
   std::vector<std::uint32_t> free_;
   std::vector<Ring<Delivery>> deliveries_;  // lanes x groups
