@@ -143,7 +143,7 @@ Status CoreState::check_run(const NetworkRun& run) const {
 }
 
 void CoreState::stop(std::size_t network, Status status, Cycles now) {
-  progress[network].stopped = true;
+  progress[network].stopped = has_stopped = true;
   progress[network].status = std::move(status);
   boxes.task_manager.drop(network);
   boxes.control.stop(static_cast<std::uint32_t>(network), now);
@@ -224,6 +224,7 @@ Status CoreState::begin(std::span<const NetworkRun> runs, const CoreOptions& opt
   }
   networks.clear();
   progress.clear();
+  has_stopped = false;
   std::vector<engines::TaskQueue> queues;
   RunTaskId position = 0;
   for (const NetworkRun& run : runs) {

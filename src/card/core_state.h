@@ -82,6 +82,7 @@ struct CoreState {
 
   std::vector<engines::RunNetwork> networks;  // of the run
   std::vector<Progress> progress;             // of each
+  bool has_stopped = false;                   // one of them
   std::size_t retired_seen = 0;
   std::optional<engines::HazardCheck> hazards;
   Cycles end = 0;

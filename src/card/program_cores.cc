@@ -123,6 +123,8 @@ Status ProgramCores::begin(const Placed& placed, std::size_t segment, const Core
   news_.emplace(*placed.program, news_cycles_);
   runs_.assign(cores_.size(), {});
   orders_.clear();
+  at_work_.clear();
+  has_stopped_ = false;
   hazards_.reset();
   std::vector<isa::TaskId> firsts;
   for (std::size_t core = 0; core < cores_.size(); ++core) {
@@ -144,6 +146,7 @@ Status ProgramCores::begin(const Placed& placed, std::size_t segment, const Core
     if (!is_here(core)) continue;
     cores_[core]->boxes.control.begin_segments(firsts);
     cores_[core]->start_clock(at);
+    if (!cores_[core]->done()) at_work_.push_back(core);
   }
   return {};
 }
@@ -188,9 +191,8 @@ void ProgramCores::make_hazard_check() {
 
 Cycles ProgramCores::next() const {
   Cycles earliest = news_->next();
-  for (std::size_t i = 0; i < cores_.size(); ++i) {
-    const CoreState& core = *cores_[i];
-    if (is_here(i) && !core.done()) earliest = std::min(earliest, core.boxes.wakes.earliest());
+  for (const std::size_t core : at_work_) {
+    earliest = std::min(earliest, cores_[core]->boxes.wakes.earliest());
   }
   return earliest;
 }
@@ -202,19 +204,13 @@ void ProgramCores::take_news(Cycles now) {
   }
 }
 
-bool ProgramCores::done() const {
-  for (std::size_t core = 0; core < cores_.size(); ++core) {
-    if (is_here(core) && !cores_[core]->done()) return false;
-  }
-  return true;
-}
-
 void ProgramCores::leave_out(std::vector<bool> cores_here) {
   here_ = std::move(cores_here);
   for (CoreState* core : cores_) core->boxes.store.copy_ahead();
 }
 
 Status ProgramCores::stopped() const {
+  if (!has_stopped_) return {};
   for (std::size_t core = 0; core < cores_.size(); ++core) {
     if (!is_here(core)) continue;
     for (const CoreState::Progress& at : cores_[core]->progress) {

@@ -60,13 +60,17 @@ class ProgramCores {
   template <typename Asked>
   void step(Cycles now, const Asked& asked) {
     take_news(now);
-    for (std::size_t core = 0; core < cores_.size(); ++core) {
+    bool is_over = false;
+    for (const std::size_t core : at_work_) {
       CoreState& state = *cores_[core];
-      if (!is_here(core) || state.done() || state.boxes.wakes.earliest() > now) continue;
+      if (state.boxes.wakes.earliest() > now) continue;
       if (state.step_cycle(now, orders_.empty() ? nullptr : &orders_[core])) asked(core);
+      is_over = state.done() || is_over;
+      has_stopped_ = has_stopped_ || state.has_stopped;
     }
+    if (is_over) std::erase_if(at_work_, [this](std::size_t core) { return cores_[core]->done(); });
   }
-  bool done() const;
+  bool done() const { return at_work_.empty(); }
   // Why a core was stopped, if one was.
   Status stopped() const;
   // What each core waits for, and the last cycle in which one did something.
@@ -95,7 +99,9 @@ class ProgramCores {
   std::optional<engines::RemoteNews> news_;
   std::optional<engines::HazardCheck> hazards_;
   engines::WrittenBytes written_;
-  std::vector<bool> here_;  // by core; empty: all
+  std::vector<bool> here_;            // by core; empty: all
+  std::vector<std::size_t> at_work_;  // those here that are not done, ascending
+  bool has_stopped_ = false;          // one of them
   Cycles begin_ = 0, end_ = 0;
 };
 

@@ -126,38 +126,41 @@ class WakeTable {
       : end_(static_cast<std::size_t>(round_up(boxes, kAtOnce))) {
     at_.fill(kNever);
   }
-  void reset() { at_.fill(kNever); }
+  void reset() {
+    at_.fill(kNever);
+    earliest_ = kNever;
+  }
   // `box` is stepped at `when`, or earlier if something else wakes it.
   void wake(Box box, Cycles when) {
     Cycles& at = at_[box];
     at = std::min(at, when);
+    earliest_ = std::min(earliest_, when);
   }
   // The boxes due at `now`, taken out before any is stepped: what they ask for while they are
   // stepped is for later cycles.
   BoxSet take_due(Cycles now) {
     BoxSet due(end_);
+    earliest_ = kNever;
     for (std::size_t first = 0; first < end_; first += kAtOnce) {
       for (std::size_t i = first; i < first + kAtOnce; ++i) {
-        if (at_[i] > now) continue;
+        if (at_[i] > now) {
+          earliest_ = std::min(earliest_, at_[i]);
+          continue;
+        }
         due.add(i);
         at_[i] = kNever;
       }
     }
     return due;
   }
-  Cycles earliest() const {
-    Cycles least = kNever;
-    for (std::size_t first = 0; first < end_; first += kAtOnce) {
-      for (std::size_t i = 0; i < kAtOnce; ++i) least = std::min(least, at_[first + i]);
-    }
-    return least;
-  }
+  Cycles earliest() const { return earliest_; }
 
  private:
   // So many boxes are looked at in a row: those of a core with one engine of each kind.
   static constexpr std::size_t kAtOnce = kSingleBoxes + 2;
 
   const std::size_t end_;
+  Cycles earliest_ = kNever;  // of all of them
   FixedTable<Box, Cycles, (kBoxesMax + kAtOnce - 1) / kAtOnce * kAtOnce> at_{};
 };
 

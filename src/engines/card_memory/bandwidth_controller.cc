@@ -13,6 +13,15 @@ bool fits(const BandwidthController::Ask& ask, const BandwidthController::Room& 
   return ask.write ? room.write : room.read;
 }
 
+// Calls visit(core) for each, ascending, until it says true; whether it did.
+template <typename Visit>
+bool any_of(CoreSet cores, const Visit& visit) {
+  for (; cores != 0; cores &= cores - 1) {
+    if (visit(static_cast<std::size_t>(std::countr_zero(cores)))) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 BandwidthController::BandwidthController(const BandwidthSizes& sizes, std::size_t asks_max)
@@ -32,6 +41,8 @@ void BandwidthController::reset() {
     account.left = account.free_at = account.charged = 0;
   }
   for (auto& broadcasts : broadcasts_) broadcasts.clear();
+  alone_ = members_ = {};
+  uneven_ = 0;
   turn_ = waiting_ = 0;
 }
 
@@ -47,42 +58,38 @@ void BandwidthController::add(const Ask& ask, Cycles now) {
   ++waiting_;
   if (std::has_single_bit(ask.cores)) {
     accounts_[first].own[ask.can_wait].push({ask, now});
+    alone_[ask.can_wait] |= ask.cores;
   } else {
     broadcasts_[ask.can_wait].push_back({ask, now});
+    members_[ask.can_wait] |= ask.cores;
   }
+}
+
+void BandwidthController::set_left(std::size_t core, Cycles left) {
+  accounts_[core].left = left;
+  const CoreSet one = CoreSet{1} << core;
+  uneven_ = left == 0 ? uneven_ & ~one : uneven_ | one;
 }
 
 // Whether it has something waiting, of either kind.
 bool BandwidthController::asks(std::size_t core) const {
-  const auto is_member = [&](const Waiting& waiting) {
-    return (waiting.ask.cores >> core & 1) != 0;
-  };
-  return !accounts_[core].own[0].empty() || !accounts_[core].own[1].empty() ||
-         std::ranges::any_of(broadcasts_[0], is_member) ||
-         std::ranges::any_of(broadcasts_[1], is_member);
+  return ((asking(false) | asking(true)) >> core & 1) != 0;
 }
 
 // Whether one of the cores asks for something that cannot wait.
-bool BandwidthController::asks_at_once(CoreSet cores) const {
-  for (CoreSet rest = cores; rest != 0; rest &= rest - 1) {
-    const auto core = static_cast<std::size_t>(std::countr_zero(rest));
-    if (!accounts_[core].own[0].empty()) return true;
-  }
-  return std::ranges::any_of(
-      broadcasts_[0], [&](const Waiting& waiting) { return (waiting.ask.cores & cores) != 0; });
-}
+bool BandwidthController::asks_at_once(CoreSet cores) const { return (asking(false) & cores) != 0; }
 
 bool BandwidthController::any_fits(bool can_wait, const Room& room) const {
   return std::ranges::any_of(broadcasts_[can_wait],
                              [&](const Waiting& waiting) { return fits(waiting.ask, room); }) ||
-         std::ranges::any_of(accounts_, [&](const Account& account) {
-           const Ring<Waiting>& own = account.own[can_wait];
-           return !own.empty() && fits(own.front().ask, room);
+         any_of(alone_[can_wait], [&](std::size_t core) {
+           return fits(accounts_[core].own[can_wait].front().ask, room);
          });
 }
 
 std::optional<BandwidthController::Choice> BandwidthController::next_of(std::size_t core,
                                                                         const Room& room) const {
+  if ((asking(serves_late_) >> core & 1) == 0) return std::nullopt;
   const std::vector<Waiting>& broadcasts = broadcasts_[serves_late_];
   for (std::size_t i = 0; i < broadcasts.size(); ++i) {
     const Ask& ask = broadcasts[i].ask;
@@ -101,16 +108,17 @@ std::optional<BandwidthController::Choice> BandwidthController::choose_slice(con
   if (accounts_[turn_].left > 0) {
     if (const auto choice = next_of(turn_, room)) return choice;
     // What is left of a slice is not kept, but for one that waits for room.
-    if (!asks(turn_)) accounts_[turn_].left = 0;
+    if (!asks(turn_)) set_left(turn_, 0);
   }
   if (const auto choice = pass_turn(room)) return choice;
   // All that ask have used slices ahead. As many as nobody can use yet are given at once.
   std::int64_t slices = INT64_MAX;
-  for (std::size_t core = 0; core < accounts_.size(); ++core) {
-    if (!next_of(core, room)) continue;
+  any_of(asking(serves_late_), [&](std::size_t core) {
+    if (!next_of(core, room)) return false;
     const Account& account = accounts_[core];
     slices = std::min(slices, -account.left / (sizes_.slice_cycles * account.weight));
-  }
+    return false;
+  });
   if (slices == INT64_MAX) return std::nullopt;
   give_slices(room, slices);
   return pass_turn(room);
@@ -118,33 +126,37 @@ std::optional<BandwidthController::Choice> BandwidthController::choose_slice(con
 
 // To the next core, once round, that has something of its slice left.
 std::optional<BandwidthController::Choice> BandwidthController::pass_turn(const Room& room) {
-  for (std::size_t i = 1; i <= accounts_.size(); ++i) {
-    const std::size_t core = (turn_ + i) % accounts_.size();
-    Account& account = accounts_[core];
+  std::optional<Choice> choice;
+  const auto turn_is_of = [&](std::size_t core) {
+    const Account& account = accounts_[core];
     const Cycles slice = sizes_.slice_cycles * account.weight;
-    const auto choice = next_of(core, room);
+    choice = next_of(core, room);
     if (choice) {
-      account.left = std::min(account.left + slice, slice);
+      set_left(core, std::min(account.left + slice, slice));
     } else if (!asks(core)) {
-      account.left = std::min<Cycles>(0, account.left + slice);
+      set_left(core, std::min<Cycles>(0, account.left + slice));
     }
-    if (!choice || account.left <= 0) continue;
-    turn_ = core;
-    return choice;
-  }
-  return std::nullopt;
+    if (choice && account.left <= 0) choice.reset();
+    if (choice) turn_ = core;
+    return choice.has_value();
+  };
+  const CoreSet those = asking(serves_late_) | uneven_;
+  const CoreSet up_to_turn = (CoreSet{2} << turn_) - 1;
+  any_of(those & ~up_to_turn, turn_is_of) || any_of(those & up_to_turn, turn_is_of);
+  return choice;
 }
 
 void BandwidthController::give_slices(const Room& room, std::int64_t slices) {
-  for (std::size_t core = 0; core < accounts_.size(); ++core) {
-    Account& account = accounts_[core];
+  any_of(asking(serves_late_) | uneven_, [&](std::size_t core) {
+    const Account& account = accounts_[core];
     const Cycles given = slices * sizes_.slice_cycles * account.weight;
     if (next_of(core, room)) {
-      account.left += given;
+      set_left(core, account.left + given);
     } else if (!asks(core)) {
-      account.left = std::min<Cycles>(0, account.left + given);
+      set_left(core, std::min<Cycles>(0, account.left + given));
     }
-  }
+    return false;
+  });
 }
 
 Cycles BandwidthController::window_cycles(CoreSet cores, Cycles cost) const {
@@ -185,11 +197,12 @@ std::optional<BandwidthController::Choice> BandwidthController::choose_part(
       if (can_wait && asks_at_once(waiting.ask.cores)) continue;
       look_at(waiting, {.broadcast = true, .can_wait = can_wait, .at = i});
     }
-    for (std::size_t core = 0; core < accounts_.size(); ++core) {
-      const Ring<Waiting>& own = accounts_[core].own[can_wait];
-      if (own.empty() || (can_wait && asks_at_once(CoreSet{1} << core))) continue;
-      look_at(own.front(), {.broadcast = false, .can_wait = can_wait, .at = core});
-    }
+    any_of(alone_[can_wait], [&](std::size_t core) {
+      if (can_wait && asks_at_once(CoreSet{1} << core)) return false;
+      look_at(accounts_[core].own[can_wait].front(),
+              {.broadcast = false, .can_wait = can_wait, .at = core});
+      return false;
+    });
   }
   return best;
 }
@@ -218,11 +231,14 @@ BandwidthController::Waiting BandwidthController::remove(const Choice& choice) {
     std::vector<Waiting>& broadcasts = broadcasts_[choice.can_wait];
     const Waiting waiting = broadcasts[choice.at];
     broadcasts.erase(broadcasts.begin() + static_cast<std::ptrdiff_t>(choice.at));
+    members_[choice.can_wait] = 0;
+    for (const Waiting& one : broadcasts) members_[choice.can_wait] |= one.ask.cores;
     return waiting;
   }
   Ring<Waiting>& own = accounts_[choice.at].own[choice.can_wait];
   const Waiting waiting = own.front();
   own.pop();
+  if (own.empty()) alone_[choice.can_wait] &= ~(CoreSet{1} << choice.at);
   return waiting;
 }
 
@@ -240,7 +256,7 @@ std::optional<BandwidthController::Ask> BandwidthController::take(Cycles now, co
   }
   charge(waiting.ask.cores, waiting.ask.cost);
   // What nobody waits for any more has no slice.
-  if (!asks(turn_)) accounts_[turn_].left = std::min<Cycles>(0, accounts_[turn_].left);
+  if (!asks(turn_)) set_left(turn_, std::min<Cycles>(0, accounts_[turn_].left));
   return waiting.ask;
 }
 
@@ -250,9 +266,9 @@ void BandwidthController::correct(CoreSet cores, Cycles cycles) { charge(cores, 
 void BandwidthController::charge(CoreSet cores, Cycles cycles) {
   const auto pay = [this](CoreSet set, Cycles part) {
     for (; set != 0; set &= set - 1) {
-      Account& account = accounts_[static_cast<std::size_t>(std::countr_zero(set))];
-      account.left -= part;
-      account.charged += part;
+      const auto core = static_cast<std::size_t>(std::countr_zero(set));
+      set_left(core, accounts_[core].left - part);
+      accounts_[core].charged += part;
     }
   };
   const Cycles part = cycles / std::popcount(cores);

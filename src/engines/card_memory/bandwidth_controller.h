@@ -116,13 +116,20 @@ class BandwidthController {
   Cycles due_of(const Waiting& waiting) const;
   Waiting remove(const Choice& choice);
   void charge(CoreSet cores, Cycles cycles);
+  // Those that have something waiting of that kind, alone or as members.
+  CoreSet asking(bool can_wait) const { return alone_[can_wait] | members_[can_wait]; }
+  void set_left(std::size_t core, Cycles left);
 
   const BandwidthSizes sizes_;
   std::int64_t all_weights_ = 0;
   std::vector<Account> accounts_;
   std::array<std::vector<Waiting>, 2> broadcasts_;  // by can_wait, in order of arrival
-  bool serves_late_ = false;                        // take() looks at what can wait
-  std::size_t turn_ = 0;                            // the core whose slice it is
+  // Most cores ask for nothing and owe nothing; only the others are looked at: those with something in `own`, and
+  // the members of broadcasts, by can_wait; those whose `left` is not 0.
+  std::array<CoreSet, 2> alone_{}, members_{};
+  CoreSet uneven_ = 0;
+  bool serves_late_ = false;  // take() looks at what can wait
+  std::size_t turn_ = 0;      // the core whose slice it is
   std::size_t waiting_ = 0;
 };
 
