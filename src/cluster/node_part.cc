@@ -119,7 +119,7 @@ Result<std::unique_ptr<device::ApartNetwork>> NodePart::load(
 
 // ---- what the leader says ----
 
-Result<Reply> NodePart::handle(int process, Request request, const json& text) {
+Result<Reply> NodePart::handle(int process, const Request& request, const json& text) {
   Fields fields(text, "request of a node");
   const std::string call = fields.text("call");
   TESSERA_RETURN_IF_ERROR(fields.status());
@@ -301,9 +301,8 @@ class NodePart::Others : public device::CardOthers {
         part_.exchange_.stop(part_.exchange_.gone(process, opened.error().message));
         return part_.exchange_.gone(process, opened.error().message);
       }
-      const std::shared_ptr<Channel> channel = *opened;
       auto& answer = answers_[static_cast<std::size_t>(process)];
-      threads_.emplace_back([this, channel, text, host_bytes, &answer, process] {
+      threads_.emplace_back([this, channel = *opened, text, host_bytes, &answer, process] {
         answer = guarded("a segment", [&] { return ask(*channel, text, host_bytes); });
         // Who has not begun is not waited for.
         if (answer.ok()) return;

@@ -56,7 +56,7 @@ class NodePart {
                                                                const device::DeviceConfig& config);
 
   // A request on a connection of the other process, and its end.
-  Result<Reply> handle(int process, Request request, const nlohmann::json& text);
+  Result<Reply> handle(int process, const Request& request, const nlohmann::json& text);
   void left(int process) { exchange_.left(process); }
 
  private:

@@ -261,7 +261,7 @@ Result<Reply> NodeService::handle(Request request) {
   if (text.contains("ticket")) return open(text, request.connection);
   if (const auto peer = peer_of(request.connection); peer.has_value()) {
     if (text.value("call", json()) == "window") note_exchange(request.connection);
-    return peer->part->handle(peer->process, std::move(request), text);
+    return peer->part->handle(peer->process, request, text);
   }
   const auto session = session_of(request.connection);
   std::shared_ptr<Traffic> traffic;
