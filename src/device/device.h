@@ -140,6 +140,9 @@ struct Submission {
   // given up or refused: it ended or never began, or the device was reset. On any thread, without
   // locks held.
   std::shared_ptr<void> keeps = {};
+  // The caller calls run_queued() next: the kernel's thread is not woken, which for a short run takes
+  // longer than the run.
+  bool caller_runs = false;
 };
 
 // The state of a run that was withdrawn.
@@ -259,6 +262,10 @@ class Device {
   // by `deadline`, or the device fails or is reset; names device, kernel and task. A run that has
   // not begun by then never will; one that has keeps its blocks until it is over.
   virtual Result<Completion> wait(SequenceNumber sequence, TimePoint deadline = kNoDeadline) = 0;
+  // What was submitted with `caller_runs`: where nothing runs on the kernel, the calling thread runs what
+  // is first in its queue, and its listener is called; else, or where a run may last (paced, shared cores,
+  // planned faults), the kernel does. Without locks held that a listener takes.
+  virtual void run_queued(int /*kernel*/) {}
   // Takes back a submission with a listener, which is then not called: one that has not begun never
   // will. One that has goes on, and its listener is called, but not with `give_up`; its blocks are
   // kept until it is over.

@@ -437,17 +437,17 @@ Result<SequenceNumber> QueuedDevice::submit(const Submission& submission, TimePo
   ++counters_.submissions;
   pending.listener = submission.listener;
   pending.context = submission.context;
-  enqueue(kernel, pending);
+  enqueue(kernel, pending, submission.caller_runs);
   return pending.run.sequence;
 }
 
 // Behind those of its own priority and of higher ones.
-void QueuedDevice::enqueue(Kernel& kernel, PendingSubmission& pending) {
+void QueuedDevice::enqueue(Kernel& kernel, PendingSubmission& pending, bool caller_runs) {
   pending.enqueued = steady_clock::now();
   auto place = kernel.queue.end();
   while (place != kernel.queue.begin() && (*std::prev(place))->priority < pending.priority) --place;
   kernel.queue.insert(place, &pending);
-  kernel.work.notify_one();
+  if (!caller_runs) kernel.work.notify_one();
 }
 
 int QueuedDevice::queued(int kernel) const {
@@ -770,30 +770,42 @@ void QueuedDevice::kernel_loop(int index) {
   Kernel& kernel = *kernels_[index];
   Lock lock(mutex_);
   while (true) {
-    const auto has_work = [&] {
-      return stop_ || !kernel.queue.empty() || memory_.anything_to_bury();
-    };
-    kernel.work.wait(lock, has_work);
+    // Another thread may run what is first (run_queued).
+    const auto can_run = [&] { return !kernel.queue.empty() && kernel.running == nullptr; };
+    kernel.work.wait(lock, [&] { return stop_ || can_run() || memory_.anything_to_bury(); });
     if (stop_) return;
-    if (kernel.queue.empty()) {
-      bury(lock);
-      continue;
-    }
-    PendingSubmission& pending = *kernel.queue.front();
-    kernel.queue.erase(kernel.queue.begin());
-    kernel.running = &pending;
-    kernel.begun.push_back(&pending);
-    pending.state = PendingSubmission::State::kRunning;
-    pending.started = steady_clock::now();
-    room_.notify_all();
-    if (watch_sleeps_) watched_.notify_one();
-    const std::uint64_t generation = generation_;
-    lock.unlock();
-    Executed executed = execute(kernel, pending, generation);
-    lock.lock();
-    settle(kernel, pending, executed);
+    if (can_run()) run_first(lock, kernel);
     if (memory_.anything_to_bury()) bury(lock);
   }
+}
+
+void QueuedDevice::run_first(Lock& lock, Kernel& kernel) {
+  PendingSubmission& pending = *kernel.queue.front();
+  kernel.queue.erase(kernel.queue.begin());
+  kernel.running = &pending;
+  kernel.begun.push_back(&pending);
+  pending.state = PendingSubmission::State::kRunning;
+  pending.started = steady_clock::now();
+  room_.notify_all();
+  if (watch_sleeps_) watched_.notify_one();
+  const std::uint64_t generation = generation_;
+  lock.unlock();
+  Executed executed = execute(kernel, pending, generation);
+  lock.lock();
+  settle(kernel, pending, executed);
+}
+
+void QueuedDevice::run_queued(int index) {
+  TESSERA_CHECK(index >= 0 && index < properties_.kernels, "kernel {}", index);
+  const bool may_last =
+      options_.pace.enabled || options_.faults.fault || backend_->waits_for_core();
+  Kernel& kernel = *kernels_[index];
+  Lock lock(mutex_);
+  if (!may_last && !stop_ && kernel.running == nullptr && !kernel.queue.empty()) {
+    const KernelWorkHere mark;
+    run_first(lock, kernel);
+  }
+  if (!kernel.queue.empty() || memory_.anything_to_bury()) kernel.work.notify_one();
 }
 
 void QueuedDevice::bury(Lock& lock) {

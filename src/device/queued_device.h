@@ -65,6 +65,7 @@ class QueuedDevice : public Device {
   Status unload(LoadedId loaded) override;
   Result<SequenceNumber> submit(const Submission& submission, TimePoint deadline) override;
   Result<Completion> wait(SequenceNumber sequence, TimePoint deadline) override;
+  void run_queued(int kernel) override;
   Withdrawn withdraw(SequenceNumber sequence, bool give_up) override;
   int queued(int kernel) const override;
   void look_at(int kernel, KernelWork& work) const override;
@@ -118,6 +119,7 @@ class QueuedDevice : public Device {
   int choose_kernel(const Submission& submission) const;
 
   void kernel_loop(int index);
+  void run_first(Lock& lock, Kernel& kernel);  // which is not held meanwhile
   RunOutcome run_backend(const PendingSubmission& pending, RunTurn& turn);
   void compute(Kernel& kernel, PendingSubmission& pending, std::uint64_t generation,
                Executed& executed);
@@ -135,7 +137,7 @@ class QueuedDevice : public Device {
   void end(PendingSubmission& pending);
   void find_lost(Kernel& kernel, const PendingSubmission& reported);
   void fail_locked(std::string reason);
-  void enqueue(Kernel& kernel, PendingSubmission& pending);
+  void enqueue(Kernel& kernel, PendingSubmission& pending, bool caller_runs);
   void tell(PendingSubmission& pending, Status status);
   void take_from_queue(PendingSubmission& pending);
   // The run that began first of those whose completion has not come; null: there is none.

@@ -497,7 +497,7 @@ class Told : public RunListener {
 class TellingBench {
  public:
   explicit TellingBench(const ScriptedOptions& options) : bench(options) {}
-  SequenceNumber submit(std::uint64_t tag, int priority = 0) {
+  SequenceNumber submit(std::uint64_t tag, int priority = 0, bool caller_runs = false) {
     const std::array inputs = {bench.block().base}, outputs = {bench.block().base};
     return *bench->submit({.loaded = bench.loaded(),
                            .kernel = 0,
@@ -506,7 +506,8 @@ class TellingBench {
                            .tag = tag,
                            .priority = priority,
                            .listener = &told,
-                           .context = &bench},
+                           .context = &bench,
+                           .caller_runs = caller_runs},
                           far());
   }
   Bench bench;
@@ -523,6 +524,59 @@ TEST(QueuedDevice, ListenerIsToldInPlaceOfWaiting) {
   EXPECT_EQ(ends[0].second.completion.tag, 5U);
   EXPECT_FALSE(telling.bench->wait(sequence).ok());
   EXPECT_EQ(telling.bench->withdraw(sequence, true), Withdrawn::kOver);
+}
+
+TEST(QueuedDevice, TheCallerRunsWhatWaitsForIt) {
+  std::thread::id runner;
+  TellingBench telling({.compute = [&](const auto&, auto, auto) -> Status {
+                          runner = std::this_thread::get_id();
+                          return {};
+                        },
+                        .paced = false});
+  telling.submit(7, 0, true);
+  EXPECT_EQ(telling.told.count(), 0U);
+  EXPECT_EQ(telling.bench->queued(0), 1);
+  telling.bench->run_queued(0);
+  const auto ends = telling.told.wait_for(1);
+  EXPECT_EQ(runner, std::this_thread::get_id());
+  EXPECT_EQ(ends[0].second.completion.tag, 7U);
+  EXPECT_EQ(telling.bench->counters().completions, 1);
+  telling.bench->run_queued(0);  // nothing waits
+  EXPECT_EQ(telling.told.count(), 0U);
+}
+
+TEST(QueuedDevice, TheCallerRunsNothingBesideWhatTheKernelRuns) {
+  Gate gate;
+  std::set<std::thread::id> runners;
+  TellingBench telling({.compute = [&](const auto& run, auto, auto) -> Status {
+                          if (run.tag == 1) gate.pass();
+                          runners.insert(
+                              std::this_thread::get_id());  // one run of a kernel at a time
+                          return {};
+                        },
+                        .paced = false});
+  telling.submit(1);
+  gate.wait_for(1);
+  telling.submit(2, 0, true);
+  telling.bench->run_queued(0);
+  EXPECT_EQ(telling.bench->queued(0), 2);
+  gate.open();
+  const auto ends = telling.told.wait_for(2);
+  EXPECT_EQ(ends[1].second.completion.tag, 2U);
+  EXPECT_FALSE(runners.contains(std::this_thread::get_id()));
+}
+
+TEST(QueuedDevice, ARunThatMayLastIsTheKernels) {
+  std::thread::id runner;
+  TellingBench telling({.compute = [&](const auto&, auto, auto) -> Status {
+                          runner = std::this_thread::get_id();
+                          return {};
+                        },
+                        .faults = {.fault = [](const auto&) { return Fault::kNone; }}});
+  telling.submit(3, 0, true);
+  telling.bench->run_queued(0);
+  EXPECT_EQ(telling.told.wait_for(1)[0].second.completion.tag, 3U);
+  EXPECT_NE(runner, std::this_thread::get_id());
 }
 
 TEST(QueuedDevice, WhatIsWithdrawnBeforeItBeganNeverDoesAndOneThatBeganGoesOn) {

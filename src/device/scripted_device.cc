@@ -73,12 +73,12 @@ Result<std::unique_ptr<Device>> make_scripted_device(const ScriptedOptions& opti
                  fmt::format("a device with {} kernels and queues of {}; allowed: 1 or more",
                              options.kernels, options.queue_depth)};
   }
-  return QueuedDevice::create(
-      std::make_unique<ScriptedBackend>(options),
-      QueueOptions{options.queue_depth,
-                   {.enabled = true, .link_bytes_per_second = options.link_bytes_per_second},
-                   options.run_limit,
-                   options.faults});
+  return QueuedDevice::create(std::make_unique<ScriptedBackend>(options),
+                              QueueOptions{options.queue_depth,
+                                           {.enabled = options.paced,
+                                            .link_bytes_per_second = options.link_bytes_per_second},
+                                           options.run_limit,
+                                           options.faults});
 }
 
 std::shared_ptr<const NetworkState> scripted_network(const std::string& name,

@@ -30,6 +30,7 @@ struct ScriptedOptions {
   std::chrono::nanoseconds run_limit{0};
   FaultPlan faults = {};
   std::chrono::nanoseconds modelled_time{0};  // what the device says that a run takes; 0: nothing
+  bool paced = true;  // false: a run takes what `compute` does, whatever run_time says
 };
 
 // The functions are called on the kernels' threads, side by side.

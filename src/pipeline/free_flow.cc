@@ -154,6 +154,11 @@ class FreeFlow : public Flow, private StageQueue::RoomListener {
     line_.stage(stage).queue().enter(std::move(packet));
     line_.queue_changed(stage);
   }
+  bool enter_quietly(std::size_t stage, PacketPtr& packet) override {
+    line_.stage(stage).queue().enter(std::move(packet), true);
+    line_.queue_changed(stage);
+    return true;
+  }
   void wake(std::size_t stage) override { line_.stage(stage).queue().wake(); }
   void close() override {
     for (std::size_t stage = 0; stage < line_.size(); ++stage) line_.stage(stage).queue().close();

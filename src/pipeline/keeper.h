@@ -51,6 +51,15 @@ class Keeper {
   virtual void detach() {}
   // Does what there is to do now, without waiting. Several threads call it at once. Throws nothing.
   virtual void work() = 0;
+  // Whether a packet that came now, with no other in the pipeline, would be done sooner by the thread that
+  // brings it than another could take it up.
+  virtual bool is_short() { return false; }
+  // The same as work(), by a thread that is none of the stage's and has other things to do: true if
+  // there may be more, which is left to the stage's own.
+  virtual bool work_briefly() {
+    work();
+    return false;
+  }
   // Packets whose jobs were cancelled or are late are returned at once, as failed. The
   // port is poked then.
   virtual void sweep() = 0;

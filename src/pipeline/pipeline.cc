@@ -248,16 +248,36 @@ bool PacketPipeline::try_enter(PacketPtr& packet) {
   return false;
 }
 
-void PacketPipeline::enter_now(PacketPtr packet, Nanoseconds time) {
+void PacketPipeline::enter_now(PacketPtr packet, Nanoseconds time, bool in_place) {
   line_.entered(1);
   packet->queued_since = time;
   const std::size_t stage = line_.first_stage(*packet);
   if (stage == line_.size()) return line_.finish(std::move(packet));
   try {
+    if (in_place && work_in_place(stage, packet)) return;
     flow_->enter_now(stage, packet);
   } catch (...) {
     line_.finish_failed({&packet, 1});
   }
+}
+
+// False: the packet did not go in. Throws before it does.
+bool PacketPipeline::work_in_place(std::size_t stage, PacketPtr& packet) {
+  Keeper* const keeper = line_.stage(stage).config().keeper.get();
+  if (keeper == nullptr || line_.inside() != 1 || !keeper->is_short()) return false;
+  const OwnThread mark(this);
+  // This thread counts as a packet: the pipeline does not end around it.
+  line_.entered(1);
+  bool is_in = false;
+  try {
+    is_in = flow_->enter_quietly(stage, packet);
+  } catch (...) {
+    line_.left();
+    throw;
+  }
+  if (is_in && keeper->work_briefly()) flow_->port(stage).poke();
+  line_.left();
+  return is_in;
 }
 
 Status PacketPipeline::set_threads(std::size_t stage, int threads) {

@@ -112,6 +112,8 @@ class Flow {
   virtual void enter(std::size_t stage, std::span<PacketPtr> packets) = 0;
   virtual bool try_enter(std::size_t stage, PacketPtr& packet) = 0;
   virtual void enter_now(std::size_t stage, PacketPtr& packet) = 0;
+  // Into a keeper's stage, where the caller does its work next. False: it cannot; the packet stays.
+  virtual bool enter_quietly(std::size_t /*stage*/, PacketPtr& /*packet*/) { return false; }
   virtual void work(std::size_t stage, const std::atomic<bool>& leave) = 0;
   virtual StagePort& port(std::size_t stage) = 0;  // of a keeper
   virtual void wake(std::size_t stage) = 0;
@@ -130,8 +132,9 @@ class PacketPipeline {
   void enter(PacketPtr packet);
   // False: there is no room, the packet stays with the caller.
   bool try_enter(PacketPtr& packet);
-  // Never waits; the caller bounds how many packets are inside. `time` is now.
-  void enter_now(PacketPtr packet, Nanoseconds time = now());
+  // Never waits; the caller bounds how many packets are inside. `time` is now. `in_place`: a packet
+  // that is alone and short (Keeper::is_short) is worked on here, up to the sink.
+  void enter_now(PacketPtr packet, Nanoseconds time = now(), bool in_place = false);
   void wait_until_empty() { line_.wait_until_empty(); }
   // Jobs were cancelled, or their deadlines passed: their packets leave at once, but for those that
   // a stage's function has in its hands.
@@ -148,6 +151,7 @@ class PacketPipeline {
  private:
   explicit PacketPipeline(PipelineConfig config);
   Status start();
+  bool work_in_place(std::size_t stage, PacketPtr& packet);
 
   Line line_;
   std::unique_ptr<Flow> flow_;

@@ -372,6 +372,62 @@ TEST_P(PipelineTest, ThreadsThatTheSystemDoesNotHaveAreAnErrorAndTheOthersGoOn) 
 }
 #endif
 
+// Says that its packets are short, and which thread it worked on each by.
+class ShortKeeper : public Keeper {
+ public:
+  void attach(StagePort& port) override { port_ = &port; }
+  void work() override {
+    while (PacketPtr packet = port_->take(StagePort::End::kFirst)) {
+      by[packet->header.id - 1] = std::this_thread::get_id();
+      counted(packet).value += 10;
+      port_->done(std::move(packet));
+    }
+  }
+  bool is_short() override { return short_now; }
+  void sweep() override {}
+
+  std::array<std::thread::id, 4> by;
+  bool short_now = true;
+
+ private:
+  StagePort* port_ = nullptr;
+};
+
+TEST_P(PipelineTest, APacketThatIsAloneAndShortIsWorkedOnWhereItEnters) {
+  const bool free_flow = GetParam() == FlowKind::kFreeFlow;
+  const auto keeper = std::make_shared<ShortKeeper>();
+  const auto gate = std::make_shared<Gate>();
+  std::vector<StageConfig> stages;
+  stages.push_back({.name = "pre", .function = gate});
+  stages.push_back({.name = "execute", .keeper = keeper});
+  const auto pipeline = make(std::move(stages));
+  const auto enter = [&](std::uint64_t id, bool in_place) {
+    PacketPtr entering = packet(id);
+    entering->header.skipped_stages = 1;
+    pipeline->enter_now(std::move(entering), now(), in_place);
+  };
+  enter(1, true);
+  EXPECT_EQ(pipeline->inside() == 0, free_flow);
+  pipeline->wait_until_empty();
+  keeper->short_now = false;
+  enter(2, true);
+  pipeline->wait_until_empty();
+  keeper->short_now = true;
+  enter(3, false);
+  pipeline->wait_until_empty();
+  PacketPtr before = packet(9);
+  before->header.skipped_stages = 2;  // it is held in the other stage
+  pipeline->enter_now(std::move(before));
+  gate->wait_for(1);
+  enter(4, true);
+  gate->open();
+  pipeline->wait_until_empty();
+  const std::thread::id own = std::this_thread::get_id();
+  EXPECT_EQ(keeper->by[0] == own, free_flow);
+  for (const std::size_t other : {1U, 2U, 3U}) EXPECT_NE(keeper->by[other], own) << other;
+  EXPECT_EQ(sink_.take().size(), 5U);
+}
+
 TEST(PipelineConfigTest, WrongNumbersAreNamed) {
   Collected sink;
   const auto message = [&](StageConfig stage) {

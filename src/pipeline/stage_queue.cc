@@ -131,12 +131,12 @@ bool StageQueue::push_if_room(PacketPtr& packet) {
   return true;
 }
 
-void StageQueue::enter(PacketPtr&& packet) {
+void StageQueue::enter(PacketPtr&& packet, bool quietly) {
   const std::lock_guard lock(mutex_);
   ring_of(packet).make_room(1);
   packet->from_outside = true;
   put(std::move(packet));
-  tell_of_packets(1);
+  if (!quietly) tell_of_packets(1);
 }
 
 // `handed` of the `count` came from the stage before.

@@ -52,8 +52,8 @@ class StageQueue {
   bool try_push(PacketPtr& packet);
   // The same for a packet of that stage, and the listener is called when there is room.
   bool try_push(PacketPtr& packet, std::size_t stage);
-  // The caller bounds how many are inside. The queue is open.
-  void enter(PacketPtr&& packet);
+  // The caller bounds how many are inside. The queue is open. `quietly`: no thread is woken for it.
+  void enter(PacketPtr&& packet, bool quietly = false);
   // Where there is no memory for a ring, push(), try_push() and enter() throw, and what is not
   // inside stays with the caller.
 

@@ -18,10 +18,16 @@ using pipeline::Nanoseconds;
 constexpr std::size_t kTogether = 8;  // runs that a thread takes at once
 // A transfer that is longer is made before the next run is chosen.
 constexpr Nanoseconds kShortTransfer = 20'000;
+// To wake a thread and to be woken by it takes about as long.
+constexpr Nanoseconds kShortAltogether = 50'000;
+constexpr int kRoundsBriefly = 4;  // bring and run; finish; look around; nothing
 // A run is taken back for no less than this: a kernel's thread may just wait for a processor.
 constexpr Nanoseconds kGainLeast = 2'000'000;
 constexpr Nanoseconds kAlarmFirst = 2'000'000, kAlarmLast = 100'000'000;
 constexpr Nanoseconds kAlarmWatching = 10'000'000;  // where nothing waits
+
+// The stage whose run the calling thread makes; it looks for the run's end next.
+thread_local const void* runs_here_for = nullptr;
 
 device::TransferTag tag_of(int kernel, const pipeline::Packet& packet) {
   return {kernel, packet.header.id};
@@ -86,7 +92,7 @@ void ExecuteStage::run_over(void* context, End&& end) {
   run->over = true;
   (over_first_ == nullptr ? over_first_ : over_last_->behind) = run;
   over_last_ = run;
-  port_->poke();
+  if (runs_here_for != this) port_->poke();
 }
 
 void ExecuteStage::ring() {
@@ -107,6 +113,34 @@ void ExecuteStage::work() {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
+}
+
+bool ExecuteStage::work_briefly() {
+  try {
+    for (int round = 0; round < kRoundsBriefly; ++round) {
+      if (!work_once()) return false;
+    }
+  } catch (...) {  // as above; a thread of the stage may wait
+  }
+  return true;
+}
+
+bool ExecuteStage::is_short(const Place& place) const {
+  const auto expected = place.device->times().of(place.loaded, place.kernel, pipeline::now());
+  return expected.measured && expected.in + expected.run + expected.out <= kShortAltogether;
+}
+
+bool ExecuteStage::is_short() {
+  const std::lock_guard lock(mutex_);
+  const std::span<Place> places = used_places();
+  return held_.empty() && std::all_of(places.begin(), places.end(),
+                                      [&](const Place& place) { return is_short(place); });
+}
+
+// With the lock held: nobody waits for this thread, nor for the kernel.
+bool ExecuteStage::is_alone(const Run& run) const {
+  return held_.size() == 1 && port_->waiting() == 0 && run.held->open == 1 &&
+         run.held->waiting() == 0 && run.place->given.empty() && run.place->coming == 0;
 }
 
 // False: there was nothing to do.
@@ -217,7 +251,13 @@ bool ExecuteStage::place_some() {
     }
     host_wanted = host_wanted_;
   }
-  for (std::size_t i = 0; i < count; ++i) bring(*runs[i], leaving);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Place& place = *runs[i]->place;
+    if (!bring(*runs[i], leaving)) continue;
+    runs_here_for = this;
+    place.device->device().run_queued(place.kernel);
+    runs_here_for = nullptr;
+  }
   const bool left = leaving.first != nullptr;
   hand_over(leaving);
   if (host_wanted) prepare_host();
@@ -225,7 +265,7 @@ bool ExecuteStage::place_some() {
 }
 
 // The inputs of a run that was chosen for its place.
-void ExecuteStage::bring(Run& run, Leaving& leaving) {
+bool ExecuteStage::bring(Run& run, Leaving& leaving) {
   DeviceEntry& device = *run.place->device;
   NetworkPacket& packet = run.held->task();
   const RunOf of = run_of(run);
@@ -261,16 +301,19 @@ void ExecuteStage::bring(Run& run, Leaving& leaving) {
   }
   if (held.ending) {
     put_aside(run, true);
-    return leave_if_over(held, leaving);
+    leave_if_over(held, leaving);
+    return false;
   }
   if (!short_of_memory) return submit(run, leaving);
   wait_again(run);
+  return false;
 }
 
 // With the lock held from here on: what ends the run waits for it before it looks at the run.
-void ExecuteStage::submit(Run& run, Leaving& leaving) {
+bool ExecuteStage::submit(Run& run, Leaving& leaving) {
   Held& held = *run.held;
   DeviceEntry& device = *run.place->device;
+  const bool runs_here = is_alone(run) && is_short(*run.place);
   const auto sequence = guarded("", [&] {
     return device.device().submit({.loaded = run.place->loaded,
                                    .kernel = run.place->kernel,
@@ -280,24 +323,27 @@ void ExecuteStage::submit(Run& run, Leaving& leaving) {
                                    .priority = held.packet->header.priority,
                                    .listener = this,
                                    .context = &run,
-                                   .keeps = held.task().turn},
+                                   .keeps = held.task().turn,
+                                   .caller_runs = runs_here},
                                   std::chrono::steady_clock::now());
   });
   if (sequence.ok()) {
     run.sequence = *sequence;
     run.submitted = pipeline::now();
     run.place->given.push_back(&run);
-    return;
+    return runs_here;
   }
   if (sequence.error().code == ErrorCode::kUnavailable) {
     // It failed meanwhile, or others filled its queue.
     if (device.may_have_failed()) device.note_refusal(sequence.error());
-    return wait_again(run);
+    wait_again(run);
+    return false;
   }
   fail(held, *run.place, Failure::kError, error_or_no_memory([&] { return sequence.error(); }));
   end_runs(held, false);
   put_aside(run, true);
   leave_if_over(held, leaving);
+  return false;
 }
 
 void ExecuteStage::Leaving::add(Held& held) {

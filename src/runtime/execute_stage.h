@@ -54,6 +54,8 @@ class ExecuteStage : public pipeline::Keeper,
   void attach(pipeline::StagePort& port) override;
   void detach() override;
   void work() override;
+  bool is_short() override;
+  bool work_briefly() override;
   void sweep() override;
 
   // Time of its runs on kernels, of all kernels together.
@@ -133,7 +135,8 @@ class ExecuteStage : public pipeline::Keeper,
   bool place_some();
   Run* take_over();
   void finish(Run& run, Leaving& leaving);
-  void bring(Run& run, Leaving& leaving);
+  // True: the kernel waits for this thread, which is to run it (Device::run_queued).
+  bool bring(Run& run, Leaving& leaving);
 
   // With the lock held.
   Run* next_run(Leaving& leaving);
@@ -159,7 +162,9 @@ class ExecuteStage : public pipeline::Keeper,
   std::span<Place> used_places();
   PlaceLoad load_of(const Place& place, int priority, pipeline::Nanoseconds now);
   bool has_room(const Place& place, const PlaceLoad& load, int priority) const;
-  void submit(Run& run, Leaving& leaving);
+  bool submit(Run& run, Leaving& leaving);  // true as with bring()
+  bool is_alone(const Run& run) const;
+  bool is_short(const Place& place) const;
   // Runs that wait on a kernel and would be over well before elsewhere wait before the stage again.
   bool take_back_early(bool rang);
   bool take_back_from(std::size_t place);

@@ -108,7 +108,7 @@ class PipelineState : private pipeline::Sink,
                                         std::vector<std::vector<Tensor>> runs,
                                         const SubmitOptions& options);
   Status prepare_turn(PacketTurn& turn);
-  void await_turn(pipeline::PacketPtr packet);
+  void await_turn(pipeline::PacketPtr packet, bool in_place);
   void let_in(pipeline::PacketPtr packet) override;
   void wait_until_none_waits();
   Status check_network_task(const NetworkTask& task) const;

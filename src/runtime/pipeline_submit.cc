@@ -297,7 +297,7 @@ Result<JobReference> PipelineState::enter(const std::shared_ptr<StreamState>& st
                                .begin_ns = task.header.submitted - recorder_start_,
                                .end_ns = task.header.submitted - recorder_start_,
                                .packet = id});
-  await_turn(std::move(packet));
+  await_turn(std::move(packet), options.in_place);
   return job;
 }
 
@@ -309,12 +309,12 @@ Status PipelineState::prepare_turn(PacketTurn& turn) {
 }
 
 // Behind those that were submitted before it and use its blocks.
-void PipelineState::await_turn(pipeline::PacketPtr packet) {
+void PipelineState::await_turn(pipeline::PacketPtr packet, bool in_place) {
   const std::shared_ptr<PacketTurn> turn = static_cast<TaskPacket&>(*packet).turn;
   if (turn == nullptr) {
     // The room bounds what is inside.
     const pipeline::Nanoseconds submitted = packet->header.submitted;
-    return pipeline_->enter_now(std::move(packet), submitted);
+    return pipeline_->enter_now(std::move(packet), submitted, in_place);
   }
   {
     const std::lock_guard lock(waiting_mutex_);

@@ -24,6 +24,7 @@ struct OpenRequest {
   std::int64_t rows = 1;                  // of a batch
   std::vector<Shape> shapes;              // of its inputs
   bool is_queued = false;                 // goes through the queue
+  bool in_place = false;  // the thread that brings it may do the work (SubmitOptions::in_place)
   std::atomic<bool> is_answered = false;
 };
 

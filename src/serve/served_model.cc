@@ -16,6 +16,10 @@ namespace {
 
 using std::chrono::nanoseconds;
 
+// Requests that follow the last answer sooner have waited for the thread that brings them: it is to go on
+// with the next while others do the work.
+constexpr nanoseconds kBetweenRequests{20'000};
+
 std::size_t level_of(int priority) { return static_cast<std::size_t>(priority - kPriorityLowest); }
 
 double milliseconds_of(nanoseconds time) {
@@ -166,6 +170,7 @@ std::optional<Failure> ServedModel::admit(OpenRequest& open) {
                     compiled->cycles > 0 ? fmt::format(" of {} cycles", compiled->cycles) : "",
                     milliseconds_of(open.deadline - open.begin))};
   }
+  open.in_place = open.begin - last_answer_.load(std::memory_order_relaxed) > kBetweenRequests;
   // Of a batch each has its share.
   open.predicted =
       own / (config_.batch_max > 1 ? batch_size(open.rows, config_.batch_max) : 1) * open.rows;
@@ -177,6 +182,7 @@ void ServedModel::submit(const std::shared_ptr<CompiledModel>& compiled,
                          std::vector<std::shared_ptr<OpenRequest>> requests, std::int64_t rows) {
   SubmitOptions options;
   options.priority = requests.front()->request.priority;
+  options.in_place = requests.front()->in_place && !requests.front()->is_queued;
   const Clock::time_point now = Clock::now();
   for (const auto& each : requests) each->submitted = now;
   const Clock::time_point deadline = requests.front()->deadline;
@@ -294,6 +300,7 @@ void ServedModel::finish(OpenRequest& open, const CompiledModel& compiled,
                  times.cycles});
   }
   send();
+  last_answer_.store(Clock::now(), std::memory_order_relaxed);
 }
 
 void ServedModel::fail(OpenRequest& open, Failure failure) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -73,8 +74,9 @@ class ServedModel : public std::enable_shared_from_this<ServedModel> {
   const std::string platform_;
   const ModelConfig config_;
   const std::unique_ptr<CompiledShapes> shapes_;
-  const std::shared_ptr<TraceFile> trace_;  // shared by all models
-  mutable std::mutex mutex_;                // of statistics_ and backlog_
+  std::atomic<Clock::time_point> last_answer_{Clock::time_point{}};  // behind its sending
+  const std::shared_ptr<TraceFile> trace_;                           // shared by all models
+  mutable std::mutex mutex_;                                         // of what follows
   ModelStatistics statistics_;
   std::array<std::chrono::nanoseconds, kPriorityHighest - kPriorityLowest + 1> backlog_{};
   std::unique_ptr<RequestQueue> queue_;  // null: every request goes to the pipeline at once
