@@ -3,9 +3,12 @@
 
 namespace tessera::tools {
 
-// For a verb that is to take little: large blocks go back to the system when they are freed, and the code that the
-// start took, of the command and its libraries, is not counted as in use any more. The kernel keeps it, and gives it
-// again where it is executed. Before other threads are there.
+// For a verb that is to take little: large blocks go back to the system when they are freed, and the code and constants
+// that the start took, of the command and its libraries, are not counted as in use any more. The kernel keeps them, and
+// gives them again where they are used. Before other threads are there.
 void use_little_memory();
+
+// Small blocks that were freed lie between others in use: whole pages of them go back to the system.
+void give_back_freed_memory();
 
 }  // namespace tessera::tools

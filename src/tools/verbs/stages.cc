@@ -5,6 +5,7 @@
 #include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "arch/architecture_file.h"
 #include "arch/card_config.h"
@@ -182,20 +183,27 @@ Status link(const StageArguments& arguments) {
                            .json = arguments.json});
   }
   TESSERA_TRY(isa::Unlinked package, package::load_unlinked(arguments.file));
+  give_back_freed_memory();
   TESSERA_TRY(const ChipConfig chip,
               load_chip_config(arguments.arch.empty() ? package.chip_name : arguments.arch));
   const std::int64_t when_compiled = package.dependencies_dropped;
   TESSERA_TRY(isa::Program program,
               link::link(std::move(package), chip, {.name_operands = arguments.name_operands}));
+  give_back_freed_memory();
   TESSERA_RETURN_IF_ERROR(place_weights(arguments, program));
   TESSERA_RETURN_IF_ERROR(isa::verify_program(program, chip));
+  const std::size_t tasks = program.tasks.size();
+  const std::int64_t dependencies = program.dependency_count();
+  // The file has the stream, of which they are the decoded form.
+  std::vector<isa::TaskDescriptor>().swap(program.tasks);
+  give_back_freed_memory();
   TESSERA_RETURN_IF_ERROR(package::write_program(arguments.output, program));
   const std::int64_t at_link = program.dependencies_dropped - when_compiled;
   if (arguments.json) {
     const nlohmann::json document = {{"program", arguments.output},
-                                     {"tasks", program.tasks.size()},
+                                     {"tasks", tasks},
                                      {"segments", program.segments.size()},
-                                     {"dependencies", program.dependency_count()},
+                                     {"dependencies", dependencies},
                                      {"dependencies_dropped", program.dependencies_dropped},
                                      {"dependencies_dropped_at_link", at_link},
                                      {"stream_bytes", program.stream.size()},
@@ -206,7 +214,7 @@ Status link(const StageArguments& arguments) {
     show(
         "wrote {}: {} tasks in {} segments, {} dependencies; weights {}\n"
         "redundant dependencies dropped: {} when compiling, {} when linking\n",
-        arguments.output, program.tasks.size(), program.segments.size(), program.dependency_count(),
+        arguments.output, tasks, program.segments.size(), dependencies,
         program.weights_file.empty() ? "included" : "in " + program.weights_file, when_compiled,
         at_link);
   }
