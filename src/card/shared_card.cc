@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "base/check.h"
@@ -21,9 +20,9 @@ constexpr std::size_t kClearsKept = 256;
 // How often tenants are looked at that wait for what never comes while others go on, in steps.
 constexpr std::uint64_t kDeadlockPeriod = 4096;
 
-// What the time depends on that a tenant takes to be cleared which is alone on the clock: its cores, and the bytes
-// of each memory from where on.
-using ClearKey = std::tuple<std::vector<int>, std::int64_t, std::int64_t>;
+// What the time depends on that a tenant takes to be cleared which is alone on the clock: the bytes of each memory, from
+// where on. All groups do the same side by side, and all cores.
+using ClearKey = std::pair<std::int64_t, std::int64_t>;
 
 struct Tenant {
   TenantShare share;
@@ -82,6 +81,10 @@ struct SharedCard::State {
   Cycles now_at_earliest() const { return now + (stepped ? 1 : 0); }
   Cycles next_of(const Tenant& tenant) const;
   void clear_on(TenantId id);
+  void note_clearing(const ClearKey& key, Cycles cycles) {
+    if (known_clears.size() >= kClearsKept) known_clears.clear();
+    known_clears[key] = cycles;
+  }
   void end_alone();
   Cycles clear_cores_cycles(const Tenant& tenant) const;
   void take_exceptions();
@@ -195,9 +198,8 @@ Cycles clear_cycles(const Boxes& boxes, const ChipConfig& chip) {
                   std::int64_t{chip.dma.port_bytes});
 }
 
-ClearKey clear_key(const Tenant& tenant) {
-  return {tenant.placement.core, tenant.share.memory.first, tenant.used};
-}
+ClearKey clear_key(const Tenant& tenant) { return {tenant.share.memory.first, tenant.used}; }
+ClearKey clear_key(const engines::DramRange& had) { return {had.first, had.bytes}; }
 
 }  // namespace
 
@@ -266,13 +268,45 @@ void SharedCard::State::clear_on(TenantId id) {
   tenant.cleared.end = now;
   const TenantCleared cleared = tenant.cleared;
   if (tenant.clears_alone && !tenant.clears_for) {
-    if (known_clears.size() >= kClearsKept) known_clears.clear();
-    known_clears[clear_key(tenant)] = cleared.end - cleared.begin;
+    note_clearing(clear_key(tenant), cleared.end - cleared.begin);
   }
   const auto when_cleared = std::move(tenant.when_cleared);
   units().remove(tenant.places);
   tenants[id].reset();
   if (when_cleared) when_cleared(cleared);
+}
+
+Result<std::optional<Cycles>> SharedCard::clearing_cycles(const ChipConfig& chip,
+                                                          const engines::DramRange& had,
+                                                          const std::function<bool()>& stop) {
+  // A group's time is its own, but where each core of the card has a fixed part of its channel.
+  ChipConfig small = chip;
+  if (!is_taken_whole(chip)) small.card.groups = small.card.cores_per_group = 1;
+  TESSERA_TRY(const auto card, create(small));
+  TenantShare share{.cores = {}, .memory = had};
+  for (int core = 0; core < small.card.cores(); ++core) share.cores.push_back(core);
+  TESSERA_TRY(const TenantId tenant, card->add_tenant(share));
+  card->state_->at(tenant).used = had.bytes;
+  std::optional<Cycles> cycles;
+  TESSERA_RETURN_IF_ERROR(card->remove_tenant(
+      tenant, [&](const TenantCleared& cleared) { cycles = cleared.end - cleared.begin; }));
+  constexpr int kSteps = 256;  // between looks at whether it is to stop
+  while (card->busy()) {
+    if (stop && stop()) return std::optional<Cycles>();
+    for (int i = 0; i < kSteps && card->busy(); ++i) card->step();
+  }
+  return cycles;
+}
+
+void SharedCard::note_clearing(const engines::DramRange& had, Cycles cycles) {
+  state_->note_clearing(clear_key(had), cycles);
+}
+bool SharedCard::knows_clearing(const engines::DramRange& had) const {
+  return state_->known_clears.contains(clear_key(had));
+}
+engines::DramRange SharedCard::had(TenantId id) const {
+  const Tenant& tenant = state_->at(id);
+  return {tenant.share.memory.first, tenant.used};
 }
 
 const CardPlacement& SharedCard::placement(TenantId tenant) const {

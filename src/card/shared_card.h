@@ -88,6 +88,18 @@ class SharedCard {
   // One that does not run is cleared from now on, as a run that begins; then it is no tenant any more, and
   // `cleared` is called. A card that was quiet begins at cycle 0.
   Status remove_tenant(TenantId tenant, std::function<void(const TenantCleared&)> cleared);
+  // How many cycles clearing a tenant takes that is alone on the clock and whose programs have had these bytes of its
+  // memories: the same whatever its cores and weight. Steps a card of one core, where that is as long, and no other.
+  // Multiples of kTenantMemoryAlignment. Nothing where `stop` says so, between steps; null: it does not.
+  static Result<std::optional<Cycles>> clearing_cycles(const ChipConfig& chip,
+                                                       const engines::DramRange& had,
+                                                       const std::function<bool()>& stop = {});
+  // Then they are not stepped again.
+  void note_clearing(const engines::DramRange& had, Cycles cycles);
+  bool knows_clearing(const engines::DramRange& had) const;
+  // What the tenant's programs have had of its range, from its first byte on.
+  engines::DramRange had(TenantId tenant) const;
+
   const CardPlacement& placement(TenantId tenant) const;
   const TenantShare& share(TenantId tenant) const;
   // Moves base and limit of a tenant that does not run; what is loaded stays where it is.
