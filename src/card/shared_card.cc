@@ -198,6 +198,11 @@ Cycles clear_cycles(const Boxes& boxes, const ChipConfig& chip) {
                   std::int64_t{chip.dma.port_bytes});
 }
 
+// Of a range, up to the end of what a program has taken of it.
+std::int64_t bytes_had(const engines::DramRange& taken, const engines::DramRange& range) {
+  return round_up(taken.last() - range.first, kTenantMemoryAlignment);
+}
+
 ClearKey clear_key(const Tenant& tenant) { return {tenant.share.memory.first, tenant.used}; }
 ClearKey clear_key(const engines::DramRange& had) { return {had.first, had.bytes}; }
 
@@ -304,6 +309,29 @@ void SharedCard::note_clearing(const engines::DramRange& had, Cycles cycles) {
 bool SharedCard::knows_clearing(const engines::DramRange& had) const {
   return state_->known_clears.contains(clear_key(had));
 }
+Result<engines::DramRange> SharedCard::would_have(
+    const ChipConfig& chip, const engines::DramRange& range,
+    std::span<const isa::CardProgram* const> programs) {
+  engines::DramMemory dram(chip.dram.bytes);
+  TESSERA_TRY(const auto physical, engines::PhysicalMemory::create(chip.dram.bytes));
+  const engines::DramPart within{range, physical.get()};
+  std::int64_t used = 0;
+  const auto note = [&](std::size_t network) {
+    used = std::max(used, bytes_had(dram.taken(network), range));
+  };
+  for (const isa::CardProgram* const program : programs) {
+    const isa::Weights& weights = program->cores[0].weights;
+    const auto bytes = weights.held() ? weights.bytes() : std::span<const std::byte>();
+    TESSERA_TRY(const std::size_t first, dram.add(program->cores[0], bytes, within));
+    note(first);
+    for (std::size_t core = 1; core < program->cores.size(); ++core) {
+      TESSERA_TRY(const std::size_t its, dram.add_core(first, program->cores[core], within));
+      note(its);
+    }
+  }
+  return engines::DramRange{range.first, used};
+}
+
 engines::DramRange SharedCard::had(TenantId id) const {
   const Tenant& tenant = state_->at(id);
   return {tenant.share.memory.first, tenant.used};
@@ -339,9 +367,8 @@ Result<std::size_t> SharedCard::load(TenantId id, const isa::CardProgram& progra
   const auto place = static_cast<std::size_t>(free - tenant.programs.begin());
   if (place == tenant.programs.size()) tenant.programs.emplace_back();
   for (const std::size_t network : placed.networks) {
-    const std::int64_t last = state_->dram.taken(network).last();
     tenant.used =
-        std::max(tenant.used, round_up(last - tenant.share.memory.first, kTenantMemoryAlignment));
+        std::max(tenant.used, bytes_had(state_->dram.taken(network), tenant.share.memory));
   }
   tenant.programs[place] = std::make_unique<ProgramCores::Placed>(std::move(placed));
   return place;

@@ -97,6 +97,10 @@ class SharedCard {
   // Then they are not stepped again.
   void note_clearing(const engines::DramRange& had, Cycles cycles);
   bool knows_clearing(const engines::DramRange& had) const;
+  // What a new tenant's programs would have of its range when they are loaded one after the other.
+  static Result<engines::DramRange> would_have(const ChipConfig& chip,
+                                               const engines::DramRange& range,
+                                               std::span<const isa::CardProgram* const> programs);
   // What the tenant's programs have had of its range, from its first byte on.
   engines::DramRange had(TenantId tenant) const;
 

@@ -558,7 +558,7 @@ TEST(SharedCard, ClearingAloneAgainTakesTheSameTimeInOneStep) {
   EXPECT_EQ(again.begin, first.begin);
   EXPECT_EQ(again.end, first.end);
   EXPECT_EQ(again.bytes, first.bytes);
-  EXPECT_EQ(clear({1, 3}, 0).first, 1);          // other cores take as long
+  EXPECT_EQ(clear({1, 3}, 0).first, 1);         // other cores take as long
   EXPECT_GT(clear({0, 2}, kRange).first, 100);  // another place perhaps not
 }
 
@@ -571,7 +571,8 @@ TEST(SharedCard, ClearingTakesAsLongAsOnACardOfOneCore) {
   const auto below = [&](int limit) {
     return static_cast<int>(random() % static_cast<unsigned>(limit));
   };
-  for (const ChipConfig& chip : {card_of(2, 2), card_of(4, 1), parted, *load_chip_config("cloud16")}) {
+  for (const ChipConfig& chip :
+       {card_of(2, 2), card_of(4, 1), parted, *load_chip_config("cloud16")}) {
     for (int i = 0; i < 6; ++i) {
       std::vector<int> cores(static_cast<std::size_t>(chip.card.cores()));
       std::iota(cores.begin(), cores.end(), 0);
@@ -595,7 +596,8 @@ TEST(SharedCard, ClearingTakesAsLongAsOnACardOfOneCore) {
       EXPECT_FALSE(card->knows_clearing(had));
       const TenantCleared cleared = remove(*card, *tenant);
       EXPECT_EQ(**alone, cleared.end - cleared.begin)
-          << chip.name << ", " << cores.size() << " cores, " << had.bytes << " bytes from " << first;
+          << chip.name << ", " << cores.size() << " cores, " << had.bytes << " bytes from "
+          << first;
       EXPECT_TRUE(card->knows_clearing(had));
     }
   }

@@ -17,8 +17,10 @@ namespace {
 
 constexpr std::size_t kEventsMax = 1000;
 // Counted since the node has the allocation; "waiting" is how many requests stand behind the one that is worked on.
-constexpr const char* kFigureNames[] = {"runs",     "failures",  "waiting",
-                                        "bytes_in", "bytes_out", "busy_us"};
+constexpr const char* kFigureNames[] = {
+    "runs",      "failures", "waiting",           "bytes_in",
+    "bytes_out", "busy_us",  "prepared_programs", "prepared_clearings",
+    "preparing"};
 
 Error unavailable(std::string message) { return {ErrorCode::kUnavailable, std::move(message)}; }
 Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }

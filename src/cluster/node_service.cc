@@ -140,6 +140,7 @@ Status NodeService::grant(const AllocRecord& alloc) {
                                                    .dialer = options_.dialer,
                                                    .log = options_.log});
   }
+  if (granted.part == nullptr) granted.processors.front()->prepare_changes();
   const std::lock_guard lock(mutex_);
   granted_[key_of(alloc)] = std::move(granted);
   return {};
@@ -299,6 +300,7 @@ json NodeService::figures() {
   json list = json::array();
   for (const auto& [key, granted] : granted_) {
     const Traffic& traffic = *granted.traffic;
+    const auto prepared = granted.processors.front()->prepared_changes();
     list.push_back({{"tenant", key.first},
                     {"alloc", key.second},
                     {"runs", traffic.runs.load()},
@@ -306,7 +308,10 @@ json NodeService::figures() {
                     {"waiting", traffic.waiting.load()},
                     {"bytes_in", traffic.bytes_in.load()},
                     {"bytes_out", traffic.bytes_out.load()},
-                    {"busy_us", traffic.busy_us.load()}});
+                    {"busy_us", traffic.busy_us.load()},
+                    {"prepared_programs", prepared.programs},
+                    {"prepared_clearings", prepared.clearings},
+                    {"preparing", prepared.over ? 0 : 1}});
   }
   return list;
 }

@@ -14,6 +14,7 @@
 #include "device/core_choice.h"
 #include "device/segment_use.h"
 #include "device/tensor_places.h"
+#include "network/card_program.h"
 
 namespace tessera::device {
 
@@ -253,6 +254,7 @@ CardStatus VirtualCard::status() const {
 // ---- a processor ----
 
 VirtualProcessor::~VirtualProcessor() {
+  preparation_.reset();
   CardLock lock(*card_);
   TESSERA_CHECK(!running_, "virtual processor '{}' is given up while it runs", name_);
   if (!cores_.empty()) clear(lock);
@@ -351,6 +353,7 @@ Result<std::shared_ptr<VirtualProcessor::Program>> VirtualProcessor::add(
   const Rest rest(*this, lock);
   TESSERA_RETURN_IF_ERROR(load(*program));
   programs_.push_back(program);
+  if (preparation_) preparation_->wake();
   return program;
 }
 
@@ -538,6 +541,7 @@ Status VirtualProcessor::change(const Choice& choose) {
   };
   TESSERA_RETURN_IF_ERROR(card_->mark.check("virtual card"));
   const std::lock_guard changing(change_mutex_);
+  const Preparation::Pause first(preparation_.get());
   Move move;
   if (const Status reserved = reserve(choose, move); !reserved.ok()) return named(reserved);
   const auto links = std::chrono::steady_clock::now();
@@ -547,9 +551,11 @@ Status VirtualProcessor::change(const Choice& choose) {
     const std::lock_guard lock(link_mutex_);
     last_link_ = move.link;
   }
+  if (status.ok()) learn_own_clearing();
   if (status.ok()) status = change_over(move);
   const CardLock lock(*card_);
   forget(move);
+  if (preparation_) preparation_->wake();
   return named(status);
 }
 
@@ -618,6 +624,14 @@ int cards_in_use(const CardPlacement& placement, const ChipConfig& chip) {
   return static_cast<int>(std::ranges::unique(cards).begin() - cards.begin());
 }
 
+// Whether a program is for cores that lie so.
+auto is_for(const CardPlacement& placement, const ChipConfig& chip) {
+  return [memory = placement.memory,
+          cards = cards_in_use(placement, chip)](const VirtualProcessor::Kept& one) {
+    return one.memory == memory && one.cards == cards;
+  };
+}
+
 }  // namespace
 
 Result<CardNetwork> VirtualProcessor::compile(const Program& program,
@@ -645,26 +659,64 @@ VirtualProcessor::LastLink VirtualProcessor::last_link() const {
 // A program is for cores that lie in the memories so, whatever their numbers: once made and proved, it is not made again.
 Result<std::shared_ptr<const CardNetwork>> VirtualProcessor::program_for(
     Program& program, const CardPlacement& placement, LastLink& link) const {
-  const int cards = cards_in_use(placement, card_->chip);
-  std::vector<Kept>& kept = program.kept;
-  const auto found = std::ranges::find_if(
-      kept, [&](const Kept& one) { return one.memory == placement.memory && one.cards == cards; });
-  if (found != kept.end()) {
+  if (auto kept = find_kept(program, placement)) {
     ++link.kept;
-    std::rotate(kept.begin(), found, found + 1);
-    return kept.front().compiled;
+    return kept;
   }
   TESSERA_TRY(CardNetwork made, compile(program, placement));
   ++(made.filled_in ? link.filled_in : link.compiled);
   auto compiled = std::make_shared<const CardNetwork>(std::move(made));
-  kept.insert(kept.begin(), {placement.memory, cards, compiled});
+  keep(program, placement, compiled);
+  return compiled;
+}
+
+// Null: there is none. It is the last one used then.
+std::shared_ptr<const CardNetwork> VirtualProcessor::find_kept(
+    Program& program, const CardPlacement& placement) const {
+  const std::lock_guard lock(kept_mutex_);
+  std::vector<Kept>& kept = program.kept;
+  const auto found = std::ranges::find_if(kept, is_for(placement, card_->chip));
+  if (found == kept.end()) return nullptr;
+  std::rotate(kept.begin(), found, found + 1);
+  return kept.front().compiled;
+}
+
+void VirtualProcessor::keep(Program& program, const CardPlacement& placement,
+                            std::shared_ptr<const CardNetwork> compiled) const {
+  const std::lock_guard lock(kept_mutex_);
+  std::vector<Kept>& kept = program.kept;
+  std::erase_if(kept, is_for(placement, card_->chip));
+  kept.insert(kept.begin(),
+              {placement.memory, cards_in_use(placement, card_->chip), std::move(compiled)});
   std::int64_t bytes = 0;
   const auto beyond = std::ranges::find_if(kept, [&bytes](const Kept& one) {
     bytes += one.compiled->host_bytes();
     return bytes > kKeptBytesMax;
   });
   kept.erase(std::max(beyond, kept.begin() + 1), kept.end());
-  return compiled;
+}
+
+// Nothing that was wanted goes for it.
+void VirtualProcessor::keep_if_it_fits(Program& program, const CardPlacement& placement,
+                                       Result<CardNetwork> made) const {
+  const std::lock_guard lock(kept_mutex_);
+  if (std::ranges::any_of(program.kept, is_for(placement, card_->chip))) return;
+  Kept entry{placement.memory, cards_in_use(placement, card_->chip), nullptr};
+  std::int64_t bytes = made.ok() ? made->host_bytes() : 0;
+  for (const Kept& one : program.kept) bytes += one.compiled->host_bytes();
+  if (!made.ok() || bytes > kKeptBytesMax) {
+    program.declined.push_back(std::move(entry));
+    return;
+  }
+  entry.compiled = std::make_shared<const CardNetwork>(std::move(*made));
+  program.kept.push_back(std::move(entry));
+}
+
+// Whether it is kept, or will not be before it is wanted.
+bool VirtualProcessor::is_settled(const Program& program, const CardPlacement& placement) const {
+  const std::lock_guard lock(kept_mutex_);
+  const auto is = is_for(placement, card_->chip);
+  return std::ranges::any_of(program.kept, is) || std::ranges::any_of(program.declined, is);
 }
 
 // While runs go on.
@@ -708,6 +760,126 @@ Status VirtualProcessor::settle_on(const Move& move, CardLock& lock) {
   range_ = move.range;
   for (const auto& program : programs_) TESSERA_RETURN_IF_ERROR(load(*program));
   return {};
+}
+
+// ---- ready for other cores ----
+
+// A number of cores that it may get, where it would get them now.
+struct VirtualProcessor::Ahead {
+  CardPlacement placement;
+  engines::DramRange range;
+  std::vector<std::shared_ptr<Program>> programs;
+};
+
+void VirtualProcessor::prepare_changes() {
+  const std::lock_guard changing(change_mutex_);
+  if (preparation_) return;
+  preparation_ = std::make_unique<Preparation>([this](const Preparation& by) {
+    for (const Ahead& ahead : changes_ahead()) {
+      if (by.stops()) return false;
+      if (prepare(ahead, by)) return true;
+    }
+    return false;
+  });
+  preparation_->wake();
+}
+
+VirtualProcessor::PreparedChanges VirtualProcessor::prepared_changes() const {
+  const std::lock_guard lock(link_mutex_);
+  PreparedChanges prepared = prepared_;
+  prepared.over = preparation_ == nullptr || preparation_->over();
+  return prepared;
+}
+
+// What it has now first, which the next change clears; then the nearest.
+std::vector<VirtualProcessor::Ahead> VirtualProcessor::changes_ahead() const {
+  const CardLock lock(*card_);
+  if (cores_.empty() || programs_.empty()) return {};
+  std::vector<int> counts;
+  for (const auto& program : programs_) {
+    const auto& prepared = program->network->package.prepared;
+    if (prepared == nullptr) continue;
+    for (const auto& one : prepared->programs) counts.push_back(one->key.cores);
+  }
+  const auto now = static_cast<int>(cores_.size());
+  std::ranges::sort(counts, {},
+                    [now](int count) { return std::pair(std::abs(count - now), count); });
+  counts.erase(std::ranges::unique(counts).begin(), counts.end());
+  std::vector<Ahead> ahead = {{placement_, range_, programs_}};
+  const ChipConfig& chip = card_->chip;
+  const std::vector<CoreUse> uses = card_->uses_by(this);
+  for (const int count : counts) {
+    std::vector<int> cores = choose_cores(
+        uses, {.cores_per_group = chip.card.cores_per_group, .groups_per_card = chip.card.groups},
+        count);
+    if (count == now || std::ssize(cores) != count) continue;
+    auto placement = place_on(chip, card_->cards, std::move(cores));
+    if (!placement.ok() || !check_taken(chip, *placement).ok()) continue;
+    const auto range = choose_range(*placement);
+    if (range.ok()) ahead.push_back({std::move(*placement), *range, programs_});
+  }
+  return ahead;
+}
+
+// Does a piece of it; whether there was one.
+bool VirtualProcessor::prepare(const Ahead& ahead, const Preparation& by) {
+  CardPlacement own = ahead.placement;
+  own.cards = cards_in_use(own, card_->chip);
+  for (const auto& program : ahead.programs) {
+    if (is_settled(*program, ahead.placement)) continue;
+    const auto& prepared = program->network->package.prepared;
+    const bool has_templates =
+        program->images == 1 && prepared != nullptr &&
+        prepared->find(network::key_of_placement(card_->chip, own, program->split)) != nullptr;
+    if (!has_templates) return false;
+    keep_if_it_fits(*program, ahead.placement, compile(*program, ahead.placement));
+    const std::lock_guard lock(link_mutex_);
+    ++prepared_.programs;
+    return true;
+  }
+  return prepare_clearing(ahead, by);
+}
+
+bool VirtualProcessor::prepare_clearing(const Ahead& ahead, const Preparation& by) {
+  std::vector<std::shared_ptr<const CardNetwork>> compiled;
+  for (const auto& program : ahead.programs) {
+    compiled.push_back(find_kept(*program, ahead.placement));
+    if (compiled.back() == nullptr) return false;
+  }
+  std::vector<const isa::CardProgram*> programs;
+  for (const auto& one : compiled) programs.push_back(&one->program);
+  const auto had = card::SharedCard::would_have(card_->chip, ahead.range, programs);
+  if (!had.ok() || !learn_clearing(*had, [&by] { return by.stops(); })) return false;
+  const std::lock_guard lock(link_mutex_);
+  ++prepared_.clearings;
+  return true;
+}
+
+// Whether it was not known. Where it cannot be found out here it is stepped when the time comes.
+bool VirtualProcessor::learn_clearing(const engines::DramRange& had,
+                                      const std::function<bool()>& stop) const {
+  {
+    const CardLock lock(*card_);
+    if (card_->card->knows_clearing(had)) return false;
+  }
+  const auto cycles = card::SharedCard::clearing_cycles(card_->chip, had, stop);
+  if (!cycles.ok() || !*cycles) return false;
+  const CardLock lock(*card_);
+  card_->card->note_clearing(had, **cycles);
+  return true;
+}
+
+// Before it is given up, while its own runs go on. Beside those of others it is stepped with them.
+void VirtualProcessor::learn_own_clearing() const {
+  engines::DramRange had;
+  {
+    const CardLock lock(*card_);
+    const bool alone = std::ranges::none_of(
+        card_->processors, [this](const auto* one) { return one != this && one->flies_; });
+    if (cores_.empty() || !alone) return;
+    had = card_->card->had(tenant_);
+  }
+  (void)learn_clearing(had, {});
 }
 
 }  // namespace tessera::device

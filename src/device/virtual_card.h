@@ -28,6 +28,7 @@
 #include "card/shared_card.h"
 #include "device/backend.h"
 #include "device/card_network.h"
+#include "device/preparation.h"
 #include "tessera/card_status.h"
 #include "tessera/core_split.h"
 
@@ -94,8 +95,9 @@ class VirtualProcessor {
     int images = 1;                               // that a run makes, each on a team of the cores
     std::shared_ptr<const CardNetwork> compiled;  // for the cores that the processor has
     std::size_t number = 0;                       // on the card
-    // The last one first. Only who changes the processor looks at them.
-    std::vector<Kept> kept;
+    // The last one first; and those that are not made before they are wanted: they did not fit, or could not be made,
+    // which is the error of who wants them. With the processor's kept_mutex_ held.
+    std::vector<Kept> kept, declined;
   };
   // The programs that a change has taken for the networks: compiled, filled in from a package's templates, or kept
   // since the last time that it had as many cores that lie so.
@@ -132,6 +134,18 @@ class VirtualProcessor {
   // Of its last change.
   LastLink last_link() const;
 
+  // From now on a thread of low priority makes ready for changes, one after the other from the nearest number of cores
+  // on: links and proves the programs for which the networks' packages have templates, as long as they fit
+  // kKeptBytesMax, and finds out how long clearing takes. Changes go first, and wait for no other programs than their
+  // own; bits and cycles are the same without. It ends with the processor, who waits for the program in hand.
+  void prepare_changes();
+  // What the thread has done so far.
+  struct PreparedChanges {
+    std::int64_t programs = 0, clearings = 0;
+    bool over = true;  // there is nothing left to do for what is loaded now
+  };
+  PreparedChanges prepared_changes() const;
+
   // In step, the clock stands still whenever this processor has no run: runs that follow each other leave
   // no gap, and those of several in step begin together, whatever their threads do. Whoever leaves it
   // on and begins no run stops the whole card.
@@ -160,6 +174,19 @@ class VirtualProcessor {
                                                          const CardPlacement& placement,
                                                          LastLink& link) const;
   Result<CardNetwork> compile(const Program& program, const CardPlacement& placement) const;
+  std::shared_ptr<const CardNetwork> find_kept(Program& program,
+                                               const CardPlacement& placement) const;
+  void keep(Program& program, const CardPlacement& placement,
+            std::shared_ptr<const CardNetwork> compiled) const;
+  void keep_if_it_fits(Program& program, const CardPlacement& placement,
+                       Result<CardNetwork> made) const;
+  bool is_settled(const Program& program, const CardPlacement& placement) const;
+  bool learn_clearing(const engines::DramRange& had, const std::function<bool()>& stop) const;
+  void learn_own_clearing() const;
+  struct Ahead;  // a change that may come
+  std::vector<Ahead> changes_ahead() const;
+  bool prepare(const Ahead& ahead, const Preparation& by);
+  bool prepare_clearing(const Ahead& ahead, const Preparation& by);
   Status change_over(const Move& move);
   Status settle_on(const Move& move, CardLock& lock);
   Result<engines::DramRange> choose_range(const CardPlacement& placement) const;
@@ -191,6 +218,9 @@ class VirtualProcessor {
 
   mutable std::mutex link_mutex_;  // of what follows, and no other is taken behind it
   LastLink last_link_;
+  mutable std::mutex kept_mutex_;  // of the programs' lists, and no other is taken behind it
+  PreparedChanges prepared_;       // but for `over`; with link_mutex_ held
+  std::unique_ptr<Preparation> preparation_;  // null: nothing is made ready
 };
 
 }  // namespace tessera::device
