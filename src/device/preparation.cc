@@ -41,6 +41,11 @@ bool Preparation::over() const {
   return !has_work_;
 }
 
+bool Preparation::wait_until_over(std::chrono::milliseconds limit) const {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, limit, [this] { return !has_work_; });
+}
+
 bool Preparation::stops() const {
   const std::lock_guard lock(mutex_);
   return stops_;
@@ -56,7 +61,9 @@ void Preparation::serve() {
     lock.unlock();
     const bool more = work_(*this);
     lock.lock();
-    if (!more && !woken_) has_work_ = false;
+    if (more || woken_) continue;
+    has_work_ = false;
+    changed_.notify_all();
   }
 }
 

@@ -4,6 +4,7 @@
 //                 └ not while somebody holds a Pause
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -23,8 +24,9 @@ class Preparation {
 
   // There may be something to do again.
   void wake();
-  // Whether nothing is left to do since the last wake().
+  // Whether nothing is left to do since the last wake(); and waits for that, at most so long.
   bool over() const;
+  bool wait_until_over(std::chrono::milliseconds limit) const;
   // Whether it ends.
   bool stops() const;
 
@@ -45,7 +47,7 @@ class Preparation {
 
   const std::function<bool(const Preparation&)> work_;
   mutable std::mutex mutex_;  // of what follows
-  std::condition_variable changed_;
+  mutable std::condition_variable changed_;
   bool has_work_ = false, stops_ = false;
   bool woken_ = false;  // since the piece in hand began
   int pauses_ = 0;

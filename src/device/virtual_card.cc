@@ -791,6 +791,10 @@ VirtualProcessor::PreparedChanges VirtualProcessor::prepared_changes() const {
   return prepared;
 }
 
+bool VirtualProcessor::wait_until_prepared(std::chrono::milliseconds limit) const {
+  return preparation_ == nullptr || preparation_->wait_until_over(limit);
+}
+
 // What it has now first, which the next change clears; then the nearest.
 std::vector<VirtualProcessor::Ahead> VirtualProcessor::changes_ahead() const {
   const CardLock lock(*card_);

@@ -145,6 +145,8 @@ class VirtualProcessor {
     bool over = true;  // there is nothing left to do for what is loaded now
   };
   PreparedChanges prepared_changes() const;
+  // Whether that is so within the time.
+  bool wait_until_prepared(std::chrono::milliseconds limit) const;
 
   // In step, the clock stands still whenever this processor has no run: runs that follow each other leave
   // no gap, and those of several in step begin together, whatever their threads do. Whoever leaves it

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <optional>
 #include <random>
@@ -14,6 +15,7 @@
 
 #include "arch/architecture_file.h"
 #include "card_models.h"
+#include "network/prepared_cores.h"
 #include "tessera/runtime.h"
 #include "tessera/session.h"
 #include "tessera/virtual_card.h"
@@ -220,6 +222,64 @@ TEST(VirtualCard, TenantsThatAllChangeAtOnceKeepTheirBitsAndShareNoCore) {
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(shared, 0);
   for (std::size_t i = 0; i < models.size(); ++i) EXPECT_TRUE(processors[i].resize(1).ok());
+}
+
+Sample prepared_sample() {
+  const Network network = residual_network(1, 24);
+  const std::vector<network::CoreCount> counts = {{2, 1}, {4, 1}, {8, 1}};
+  return Sample(network::prepare_cores(network, counts, {}).value());
+}
+
+TEST(VirtualCard, ChangesThatAreMadeReadyFindTheirProgramsAndHaveTheSameBitsAndCycles) {
+  const Sample model = prepared_sample();
+  std::vector<std::int64_t> before;
+  for (const bool ready : {false, true}) {
+    const VirtualCard card = VirtualCard::open().value();
+    const VirtualProcessor processor = take(card, {.cores = 4});
+    device::VirtualProcessor& beneath = *processor.state();
+    if (ready) beneath.prepare_changes();
+    Session session = open(model, processor);
+    ASSERT_TRUE(beneath.wait_until_prepared(std::chrono::minutes(5)));
+    const auto prepared = beneath.prepared_changes();
+    EXPECT_EQ(prepared.programs, ready ? 2 : 0);
+    EXPECT_GE(prepared.clearings, ready ? 1 : 0);
+    std::vector<std::int64_t> cycles;
+    for (const int cores : {8, 2, 4, 8}) {
+      ASSERT_TRUE(processor.resize(cores).ok()) << cores;
+      const auto link = beneath.last_link();
+      EXPECT_EQ(link.compiled, 0);
+      EXPECT_EQ(link.kept + link.filled_in, 1);
+      if (ready) {
+        EXPECT_EQ(link.kept, 1) << cores;
+      }
+      const auto run = session.run(model.inputs);
+      ASSERT_TRUE(run.ok()) << run.error().to_string();
+      EXPECT_TRUE(run->outputs == model.outputs) << cores;
+      cycles.push_back(run->cycles);
+      cycles.push_back(card.status().processors[0].cleared_cycles);
+    }
+    if (ready) {
+      EXPECT_EQ(cycles, before);
+    }
+    before = cycles;
+  }
+}
+
+// Whoever changes, runs or leaves meanwhile.
+TEST(VirtualCard, WhatIsMadeReadyEndsWithItsNetworkAndItsTenant) {
+  const Sample model = prepared_sample();
+  const VirtualCard card = VirtualCard::open().value();
+  std::optional<VirtualProcessor> processor = take(card, {.cores = 4});
+  processor->state()->prepare_changes();
+  for (int i = 0; i < 3; ++i) {
+    Session session = open(model, *processor);
+    ASSERT_TRUE(processor->resize(i == 1 ? 8 : 2).ok());
+    EXPECT_TRUE(session.run(model.inputs).value().outputs == model.outputs);
+  }
+  EXPECT_TRUE(processor->status().networks.empty());
+  const Session last = open(model, *processor);
+  processor.reset();
+  EXPECT_EQ(card.status().processors.size(), 1u);  // the session has it
 }
 
 TEST(VirtualCard, WhatATenantGivesUpIsZeroForTheNext) {

@@ -49,6 +49,10 @@ void PartitionedMemory::GiveBack::operator()(std::byte* taken) const {
 }
 
 void PartitionedMemory::clear(std::int64_t first, std::int64_t bytes) {
+#ifndef TESSERA_SANITIZED
+  // All of it: the pages go back, and those that nobody has written to are not written now.
+  if (bytes == bytes_ && madvise(data_.get(), size(), MADV_DONTNEED) == 0) return;
+#endif
   for (std::int64_t partition = 0; partition < partitions_; ++partition) {
     std::fill_n(at(partition, first), bytes, std::byte{0});
   }
