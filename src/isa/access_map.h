@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
@@ -40,12 +41,12 @@ class AccessMap {
   template <typename Visit>
   void read(std::int64_t first, std::int64_t last, StepRef reader, GroupIndex group,
             Visit&& visit) {
-    split(first);
-    split(last);
-    for (auto it = segments_.lower_bound(first); first < last; ++it) {
+    for (auto it = begin_at(first); first < last; ++it) {
       if (it == segments_.end() || it->first > first) {  // a gap: never touched
         const std::int64_t end = it == segments_.end() ? last : std::min(last, it->first);
-        it = segments_.emplace_hint(it, first, Segment{.last = end, .writer = {}, .readers = {}});
+        it = insert(it, first, Segment{.last = end, .writer = {}, .readers = {}});
+      } else if (it->second.last > last) {
+        split(it, last);
       }
       visit(it->second.writer);
       it->second.readers.set(group, reader);
@@ -56,15 +57,14 @@ class AccessMap {
   // Records a write. Calls visit(step) for every earlier writer and reader of these bytes.
   template <typename Visit>
   void write(std::int64_t first, std::int64_t last, StepRef writer, Visit&& visit) {
-    split(first);
-    split(last);
-    auto it = segments_.lower_bound(first);
+    auto it = begin_at(first);
     while (it != segments_.end() && it->first < last) {
+      if (it->second.last > last) split(it, last);
       if (it->second.writer.valid()) visit(it->second.writer);
       it->second.readers.for_each(visit);
-      it = segments_.erase(it);
+      it = erase(it);
     }
-    segments_.emplace_hint(it, first, Segment{.last = last, .writer = writer, .readers = {}});
+    insert(it, first, Segment{.last = last, .writer = writer, .readers = {}});
   }
 
   // Forgets what need not be looked at again, `is_settled(step)`: bytes that such a step wrote count as written
@@ -79,7 +79,7 @@ class AccessMap {
       if (before != segments_.end() && before->second.last == it->first &&
           before->second.has_history_of(segment)) {
         before->second.last = segment.last;
-        it = segments_.erase(it);
+        it = erase(it);
       } else {
         before = it++;
       }
@@ -140,18 +140,43 @@ class AccessMap {
     }
   };
 
-  // Makes `at` a border of segments.
-  void split(std::int64_t at) {
-    auto it = segments_.upper_bound(at);
-    if (it == segments_.begin()) return;
-    --it;
-    if (it->first == at || it->second.last <= at) return;
+  using Segments = std::map<std::int64_t, Segment>;  // by first byte
+
+  // The first segment that does not end before `first`, which becomes a border of segments.
+  Segments::iterator begin_at(std::int64_t first) {
+    const auto it = segments_.lower_bound(first);
+    if (it == segments_.begin() || (it != segments_.end() && it->first == first)) return it;
+    const auto before = std::prev(it);
+    return before->second.last <= first ? it : split(before, first);
+  }
+  // Makes `at`, which lies within the segment, a border; the second of both.
+  Segments::iterator split(Segments::iterator it, std::int64_t at) {
     Segment tail = it->second;
     it->second.last = at;
-    segments_.emplace(at, tail);
+    return insert(std::next(it), at, std::move(tail));
+  }
+  // Nodes of the tree are used again: accesses take and give back millions of them.
+  Segments::iterator insert(Segments::iterator before, std::int64_t first, Segment&& segment) {
+    if (spare_.empty()) return segments_.emplace_hint(before, first, std::move(segment));
+    Segments::node_type node = std::move(spare_.back());
+    spare_.pop_back();
+    node.key() = first;
+    node.mapped() = std::move(segment);
+    return segments_.insert(before, std::move(node));
+  }
+  Segments::iterator erase(Segments::iterator it) {
+    constexpr std::size_t kSpareMax = 64;
+    const auto next = std::next(it);
+    if (spare_.size() == kSpareMax) {
+      segments_.erase(it);
+    } else {
+      spare_.push_back(segments_.extract(it));
+    }
+    return next;
   }
 
-  std::map<std::int64_t, Segment> segments_;  // by first byte
+  Segments segments_;
+  std::vector<Segments::node_type> spare_;
 };
 
 }  // namespace tessera::isa
