@@ -578,7 +578,7 @@ TEST(SharedCard, ClearingTakesAsLongAsOnACardOfOneCore) {
       std::iota(cores.begin(), cores.end(), 0);
       if (!is_taken_whole(chip)) {
         std::ranges::shuffle(cores, random);
-        cores.resize(static_cast<std::size_t>(1 + below(chip.card.cores())));
+        cores.resize(1 + static_cast<std::size_t>(below(chip.card.cores())));
       }
       CardProgram program = flood(chip, cores.size(), {.times = 1});
       const std::unique_ptr<SharedCard> card = SharedCard::create(chip).value();

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "arch/architecture_file.h"
@@ -696,20 +697,21 @@ void VirtualProcessor::keep(Program& program, const CardPlacement& placement,
   kept.erase(std::max(beyond, kept.begin() + 1), kept.end());
 }
 
-// Nothing that was wanted goes for it.
-void VirtualProcessor::keep_if_it_fits(Program& program, const CardPlacement& placement,
+// Nothing that was wanted goes for it. Whether it is new.
+bool VirtualProcessor::keep_if_it_fits(Program& program, const CardPlacement& placement,
                                        Result<CardNetwork> made) const {
   const std::lock_guard lock(kept_mutex_);
-  if (std::ranges::any_of(program.kept, is_for(placement, card_->chip))) return;
+  if (std::ranges::any_of(program.kept, is_for(placement, card_->chip))) return false;
   Kept entry{placement.memory, cards_in_use(placement, card_->chip), nullptr};
   std::int64_t bytes = made.ok() ? made->host_bytes() : 0;
   for (const Kept& one : program.kept) bytes += one.compiled->host_bytes();
   if (!made.ok() || bytes > kKeptBytesMax) {
     program.declined.push_back(std::move(entry));
-    return;
+    return false;
   }
   entry.compiled = std::make_shared<const CardNetwork>(std::move(*made));
   program.kept.push_back(std::move(entry));
+  return true;
 }
 
 // Whether it is kept, or will not be before it is wanted.
@@ -774,13 +776,18 @@ struct VirtualProcessor::Ahead {
 void VirtualProcessor::prepare_changes() {
   const std::lock_guard changing(change_mutex_);
   if (preparation_) return;
-  preparation_ = std::make_unique<Preparation>([this](const Preparation& by) {
+  const auto piece = [this](const Preparation& by) {
     for (const Ahead& ahead : changes_ahead()) {
       if (by.stops()) return false;
       if (prepare(ahead, by)) return true;
     }
     return false;
-  });
+  };
+  try {
+    preparation_ = std::make_unique<Preparation>(piece);
+  } catch (const std::system_error&) {
+    return;
+  }
   preparation_->wake();
 }
 
@@ -836,9 +843,10 @@ bool VirtualProcessor::prepare(const Ahead& ahead, const Preparation& by) {
         program->images == 1 && prepared != nullptr &&
         prepared->find(network::key_of_placement(card_->chip, own, program->split)) != nullptr;
     if (!has_templates) return false;
-    keep_if_it_fits(*program, ahead.placement, compile(*program, ahead.placement));
+    const bool is_new =
+        keep_if_it_fits(*program, ahead.placement, compile(*program, ahead.placement));
     const std::lock_guard lock(link_mutex_);
-    ++prepared_.programs;
+    prepared_.programs += is_new ? 1 : 0;
     return true;
   }
   return prepare_clearing(ahead, by);

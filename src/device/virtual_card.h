@@ -137,7 +137,8 @@ class VirtualProcessor {
   // From now on a thread of low priority makes ready for changes, one after the other from the nearest number of cores
   // on: links and proves the programs for which the networks' packages have templates, as long as they fit
   // kKeptBytesMax, and finds out how long clearing takes. Changes go first, and wait for no other programs than their
-  // own; bits and cycles are the same without. It ends with the processor, who waits for the program in hand.
+  // own; bits and cycles are the same without. It ends with the processor, who waits for the program in hand. Where
+  // the system has no thread for it, nothing is made ready.
   void prepare_changes();
   // What the thread has done so far.
   struct PreparedChanges {
@@ -180,7 +181,7 @@ class VirtualProcessor {
                                                const CardPlacement& placement) const;
   void keep(Program& program, const CardPlacement& placement,
             std::shared_ptr<const CardNetwork> compiled) const;
-  void keep_if_it_fits(Program& program, const CardPlacement& placement,
+  bool keep_if_it_fits(Program& program, const CardPlacement& placement,
                        Result<CardNetwork> made) const;
   bool is_settled(const Program& program, const CardPlacement& placement) const;
   bool learn_clearing(const engines::DramRange& had, const std::function<bool()>& stop) const;
