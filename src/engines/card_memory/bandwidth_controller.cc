@@ -43,6 +43,7 @@ void BandwidthController::reset() {
   for (auto& broadcasts : broadcasts_) broadcasts.clear();
   alone_ = members_ = {};
   uneven_ = 0;
+  writes_.clear();
   turn_ = waiting_ = 0;
 }
 
@@ -242,9 +243,15 @@ BandwidthController::Waiting BandwidthController::remove(const Choice& choice) {
   return waiting;
 }
 
+void BandwidthController::written() {
+  if (!writes_.empty()) writes_.pop_front();
+}
+
 std::optional<BandwidthController::Ask> BandwidthController::take(Cycles now, const Room& room) {
   if (waiting_ == 0 || !(room.read || room.write)) return std::nullopt;
   serves_late_ = !any_fits(false, room);
+  const bool overdue = !writes_.empty() && now - writes_.front() >= sizes_.slice_cycles;
+  if (serves_late_ && overdue && sizes_.dynamic) return std::nullopt;
   const auto choice = sizes_.dynamic ? choose_slice(room) : choose_part(now, room);
   if (!choice) return std::nullopt;
   const Waiting waiting = remove(*choice);
@@ -255,6 +262,7 @@ std::optional<BandwidthController::Ask> BandwidthController::take(Cycles now, co
     }
   }
   charge(waiting.ask.cores, waiting.ask.cost);
+  if (waiting.ask.write) writes_.push_back(now);
   // What nobody waits for any more has no slice.
   if (!asks(turn_)) set_left(turn_, std::min<Cycles>(0, accounts_[turn_].left));
   return waiting.ask;

@@ -21,7 +21,9 @@
 // takes nothing from the others (as long as broadcasts have the same members or none in common).
 //
 // Asks that can wait (kernels, which are fetched far ahead, where the architecture's arbitration is
-// kernels_last) go while nothing else that there is room for asks. They are charged like others.
+// kernels_last) go while nothing else that there is room for asks. They are charged like others. Where cores
+// have no fixed parts they do not go either while a write has been at the channel for slice_cycles or longer:
+// the channel writes when nobody reads, and reads that can wait would keep it from that.
 //
 // Fixed: core i owns weight(i) / (sum of all weights) of the channel whether or
 // not others use theirs. A request of c cycles that comes at t, or behind the one before it, begins its
@@ -37,6 +39,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -78,6 +81,8 @@ class BandwidthController {
   Cycles next(Cycles now) const;
   // The channel took so many cycles more for a request than its cost, or fewer.
   void correct(CoreSet cores, Cycles cycles);
+  // The oldest write that the channel took is complete.
+  void written();
 
   std::size_t waiting() const { return waiting_; }
   // Of the channel's time, charged to a core so far.
@@ -128,8 +133,9 @@ class BandwidthController {
   // the members of broadcasts, by can_wait; those whose `left` is not 0.
   std::array<CoreSet, 2> alone_{}, members_{};
   CoreSet uneven_ = 0;
-  bool serves_late_ = false;  // take() looks at what can wait
-  std::size_t turn_ = 0;      // the core whose slice it is
+  std::deque<Cycles> writes_;  // at the channel: when it took each
+  bool serves_late_ = false;   // take() looks at what can wait
+  std::size_t turn_ = 0;       // the core whose slice it is
   std::size_t waiting_ = 0;
 };
 

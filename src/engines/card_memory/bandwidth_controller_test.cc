@@ -97,6 +97,24 @@ TEST(BandwidthController, WhatCanWaitGoesWhileNothingElseAsks) {
 }
 
 // Another core's kernels stand behind data, too; the channel's time is counted all the same.
+// A channel writes when nobody reads: what can wait would keep it from that.
+TEST(BandwidthController, WhatCanWaitWaitsForAWriteThatIsASliceOld) {
+  BandwidthController controller(of_weights({1, 1}), 8);
+  controller.add({.cores = 1, .cost = 16, .write = true, .ticket = 0}, 0);
+  for (std::uint32_t i = 1; i <= 3; ++i) {
+    controller.add({.cores = 2, .cost = 16, .can_wait = true, .ticket = i}, 0);
+  }
+  EXPECT_EQ(controller.take(0, {})->ticket, 0U);
+  EXPECT_EQ(controller.take(63, {})->ticket, 1U);
+  EXPECT_FALSE(controller.take(64, {}));
+  // Other data does not wait for it.
+  controller.add({.cores = 2, .cost = 16, .ticket = 9}, 64);
+  EXPECT_EQ(controller.take(64, {})->ticket, 9U);
+  EXPECT_FALSE(controller.take(65, {}));
+  controller.written();
+  EXPECT_EQ(controller.take(65, {})->ticket, 2U);
+}
+
 TEST(BandwidthController, KernelsOfOneCoreWaitForDataOfAnother) {
   BandwidthController controller(of_weights({1, 1}), 64);
   for (int i = 0; i < 4; ++i) {

@@ -252,6 +252,7 @@ void LoadSaveUnit::take_memory(Cycles now) {
     const Cycles took = std::max<Cycles>(0, done->at - begun);
     if (sizes_.bandwidth.dynamic)
       bandwidth_.correct(job.request.program, job.cores, took - job.cost);
+    if (job.request.dram.write) bandwidth_.written(job.request.program);
     memory_last_ = std::max(memory_last_, done->at);
     jobs_.free.push_back(done->ticket);
     wiring_.memory->take_completion();

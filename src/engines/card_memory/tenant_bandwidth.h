@@ -43,6 +43,7 @@ class TenantBandwidth {
   std::optional<BandwidthController::Ask> take(Cycles now, const BandwidthController::Room& room);
   Cycles next(Cycles now) const;
   void correct(std::uint32_t tenant, CoreSet cores, Cycles cycles);
+  void written(std::uint32_t tenant) { tenants_[tenant].controller->written(); }
 
   std::size_t waiting() const { return waiting_; }
   // Of the channel's time, charged to a tenant so far.
