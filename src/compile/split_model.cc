@@ -1,7 +1,10 @@
 #include "compile/split_model.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -25,6 +28,10 @@ double elements(const Regions& regions) {
   double sum = 0;
   for (const PlaneRegion& region : regions) sum += static_cast<double>(region.elements());
   return sum;
+}
+
+double sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
 }  // namespace
@@ -101,36 +108,22 @@ class SplitModel::Implementation {
   ModelRun run(const std::vector<Split>& of_nodes) const {
     ModelRun result;
     const auto way_of = [&](graph::NodeIndex node) { return way_in(of_nodes, node); };
-    std::array<double, 3> free{};  // when array, lanes and everything else can take the next layer
-    std::vector<Span> spans(layers().size());
-    double end = 0;
+    LayerTimeline timeline(setting_.chip, setting_.choice.load_before_arithmetic);
+    std::vector<bool> stored(storage_bytes_.size(), false);
     for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
       const graph::NodeIndex node = layers()[layer].node;
       const Side& side = sides_[node < 0 ? 0 : way_of(node)][layer];
-      LayerCost of = cost(layer, way_of);
-      const double busy = of.cycles - of.exchange;
-      double& engine = free[side.compute == 0 || side.copies ? 2 : side.neural ? 0 : 1];
-      const double late = of.crosses || side.copies ? latency() : 0;
-      double begin = engine, least_end = 0;
-      for (const LayerIndex made : made_by_[layer]) {
-        const Span& before = spans[static_cast<std::size_t>(made)];
-        begin = std::max(begin, before.first + late);
-        least_end = std::max(least_end, before.end + late + busy * side.first);
-      }
-      Span& span = spans[static_cast<std::size_t>(layer)];
-      span.first = begin + busy * side.first;
-      span.end = std::max(begin + busy, least_end);
-      engine = begin + busy;
-      end = std::max(end, span.end);
+      timeline.add(demand_of(layer, side, way_of, stored));
       std::vector<double>& shares = result.shares.emplace_back();
-      const double moved = of.moved();
+      const double moved = cost(layer, way_of).moved();
       for (std::size_t core = 0; core < cores_; ++core) {
         const auto compute = static_cast<double>(side.of_cores[core]);
         const double kernels = side.own_kernels[core] ? side.kernel_bytes / memory_rate() : 0;
         shares.push_back(compute == 0 ? moved : std::max(compute, kernels));
       }
     }
-    result.cycles = end;
+    result.layers = timeline.spans();
+    result.cycles = timeline.end();
     return result;
   }
 
@@ -138,15 +131,19 @@ class SplitModel::Implementation {
   // All cores' transfers of a layer: what short runs cost.
   struct Transfers {
     double useful = 0, bursts = 0;  // bytes
+    double passage = 0;             // cycles that each takes alone
 
     void add(const isa::TaskDescriptor& task, const isa::TransferTask& transfer,
              const ChipConfig& chip) {
       useful += static_cast<double>(std::int64_t{task.bands.images} * task.bands.rows *
                                     transfer.channel_count * transfer.buffer.columns *
                                     format_bytes(transfer.buffer.format));
-      bursts += static_cast<double>(isa::dma_time(task, chip).dram_bytes);
+      const isa::DmaTime time = isa::dma_time(task, chip);
+      bursts += static_cast<double>(time.dram_bytes);
+      passage += static_cast<double>(estimate_task(task, chip) - time.start - time.completion);
     }
     double padding() const { return useful == 0 ? 1 : bursts / useful; }
+    double cycles_per_byte() const { return useful == 0 ? 0 : passage / useful; }
   };
 
   // What a layer does when it is cut one way.
@@ -154,9 +151,12 @@ class SplitModel::Implementation {
     Cycles compute = 0;            // of the slowest core
     std::vector<Cycles> of_cores;  // each one's
     bool neural = false;           // which engines take that long
-    bool copies = false;           // none: it is copied in DRAM, by as much of a memory as it takes
+    bool copies = false;           // none: it is copied in DRAM, at the speed of the busiest memory
+    double copied = 0;             // of all memories together
     double first = 1;  // part of the time after which the first rows of the results are there
-    double kernel_bytes = 0;        // that the busiest memory reads
+    double steps = 1, pieces = 1;                               // of a task, and of all of a core
+    std::int64_t tasks = 0, kernel_tasks = 0, kernel_room = 0;  // of a core; bytes of a partition
+    double kernel_bytes = 0;                                    // that the busiest memory reads
     Transfers loads, stores;        // where what it reads is cut the same way
     std::vector<bool> own_kernels;  // of each core: it loads some that others do not
   };
@@ -167,22 +167,12 @@ class SplitModel::Implementation {
     const Transfers* store = nullptr;
   };
 
-  // What copies in DRAM take of a memory.
+  // What copies in DRAM take of each memory, and of a core.
   struct CopyWork {
-    Cycles cycles = 0;
-    std::int64_t tasks = 0, steps = 1;
-
-    void add(const isa::TaskDescriptor& task, const ChipConfig& chip) {
-      cycles += isa::dma_time(task, chip).transfer();
-      ++tasks;
-      steps = std::max(steps, task.steps());
-    }
+    std::vector<double> of_memories, of_cores;
+    std::int64_t tasks = 0, steps = 1;  // of all cores; of a task
   };
 
-  // When the first rows of a layer's results are there, and when all are.
-  struct Span {
-    double first = 0, end = 0;
-  };
   static std::size_t way_in(const std::vector<Split>& of_nodes, graph::NodeIndex node) {
     return node < 0 ? 0 : static_cast<std::size_t>(of_nodes[static_cast<std::size_t>(node)]);
   }
@@ -191,8 +181,14 @@ class SplitModel::Implementation {
   struct CoreWork {
     Cycles neural = 0, planar = 0;
     std::int64_t neural_tasks = 0, planar_tasks = 0, steps = 1;
+    std::int64_t tasks = 0, kernel_tasks = 0, kernel_room = 0;
 
     void add(const isa::TaskDescriptor& task, const ChipConfig& chip) {
+      ++tasks;
+      if (const auto* kernel = std::get_if<isa::KernelTask>(&task.config)) {
+        ++kernel_tasks;
+        kernel_room += kernel->bytes_per_partition;
+      }
       const bool on_array = task.engine == isa::EngineKind::kNeural;
       if (!on_array && task.engine != isa::EngineKind::kPlanar) return;
       (on_array ? neural : planar) += estimate_occupancy(task, chip);
@@ -201,12 +197,17 @@ class SplitModel::Implementation {
     }
     // Tasks come one behind the other, and each of them makes all rows of some results.
     void slowest(Side& side) const {
+      side.tasks = std::max(side.tasks, tasks);
+      side.kernel_tasks = std::max(side.kernel_tasks, kernel_tasks);
+      side.kernel_room = std::max(side.kernel_room, kernel_room);
       const Cycles compute = std::max(neural, planar);
       if (compute <= side.compute) return;
       side.compute = compute;
       side.neural = neural >= planar;
       const auto tasks = static_cast<double>(side.neural ? neural_tasks : planar_tasks);
-      side.first = 1 - (1 - 1 / static_cast<double>(steps)) / tasks;
+      side.steps = static_cast<double>(steps);
+      side.pieces = side.steps * tasks;
+      side.first = 1 - (1 - 1 / side.steps) / tasks;
     }
   };
 
@@ -218,21 +219,26 @@ class SplitModel::Implementation {
 
   // An operand that layers of the graph make.
   struct Operand {
+    StorageIndex storage = -1;
     double bytes = 0;  // of the storage
     std::int64_t element = 2, row_bytes = 0;
     std::vector<Writer> writers;
     std::array<Share, kSplitWays> read;
+    std::array<std::vector<double>, kSplitWays> taken{};  // bytes, by each core
     bool may_stay = false;
+    std::array<bool, kSplitWays> room{};  // where all layers are cut one way
   };
 
   // Traffic in bytes: of all channels in whole bursts, of the busiest link, bus and network port.
   struct Traffic {
-    double dram = 0, ring = 0, bus = 0, network = 0;
+    double stored = 0, loaded = 0, ring = 0, bus = 0, network = 0;
+    double largest = 0;  // of `loaded`, useful, what the core takes that takes most
     bool crosses = false;
     Movement movement = Movement::kNothing;
 
     void add(const Traffic& other) {
-      dram += other.dram;
+      stored += other.stored;
+      loaded += other.loaded;
       ring += other.ring;
       bus += other.bus;
       network += other.network;
@@ -275,25 +281,20 @@ class SplitModel::Implementation {
     std::vector<std::vector<KernelLoads>> kernels(layers().size(),
                                                   std::vector<KernelLoads>(memories_));
     std::vector<std::vector<double>> bytes(layers().size(), std::vector<double>(memories_, 0));
-    std::vector<std::vector<CopyWork>> copies(layers().size(), std::vector<CopyWork>(memories_));
-    std::vector<std::vector<bool>> copying(layers().size(), std::vector<bool>(cores_, false));
+    const std::vector<CopyWork> copies = find_copies(way);
     for (std::size_t core = 0; core < cores_; ++core) {
       const std::size_t memory = memory_of(core);
       std::vector<CoreWork> works(layers().size());
       for (const isa::TaskDescriptor& task : drafts_[way].emitted[core].tasks) {
+        works[task.layer].add(task, setting_.chip);
         if (const auto* kernel = std::get_if<isa::KernelTask>(&task.config)) {
           const bool anew = ++kernels[task.layer][memory][kernel->source.offset] == 1;
           if (!anew && setting_.choice.share_loads) continue;
           bytes[task.layer][memory] += static_cast<double>(kernel->stored_bytes());
-        } else if (std::holds_alternative<isa::CopyTask>(task.config)) {
-          copies[task.layer][memory].add(task, setting_.chip);
-          copying[task.layer][core] = true;
         } else if (const auto* move = std::get_if<isa::TransferTask>(&task.config)) {
           Side& side = sides[static_cast<LayerIndex>(task.layer)];
           const bool load = task.engine == isa::EngineKind::kLoad;
           (load ? side.loads : side.stores).add(task, *move, setting_.chip);
-        } else {
-          works[task.layer].add(task, setting_.chip);
         }
       }
       for (std::size_t i = 0; i < sides.size(); ++i) {
@@ -302,25 +303,45 @@ class SplitModel::Implementation {
       }
     }
     for (std::size_t i = 0; i < sides.size(); ++i) {
-      if (sides[i].compute == 0) take_copies(copies[i], copying[i], sides[i]);
+      if (sides[i].compute == 0) take_copies(copies[i], sides[i]);
       sides[i].kernel_bytes = *std::ranges::max_element(bytes[i]);
       for (std::size_t core = 0; core < cores_; ++core) sides[i].own_kernels.push_back(false);
     }
     find_own_kernels(way, kernels, sides);
     sides_[way] = std::move(sides);
   }
-  // Cores that copy at once share a memory: each takes as long as all of them.
-  void take_copies(const std::vector<CopyWork>& copies, const std::vector<bool>& copying,
-                   Side& side) const {
-    for (const CopyWork& of_memory : copies) {
-      if (of_memory.cycles <= side.compute) continue;
-      side.copies = true;
-      side.compute = of_memory.cycles;
-      side.first =
-          1 - (1 - 1 / static_cast<double>(of_memory.steps)) / static_cast<double>(of_memory.tasks);
-    }
+  std::vector<CopyWork> find_copies(std::size_t way) const {
+    std::vector<CopyWork> copies(layers().size());
     for (std::size_t core = 0; core < cores_; ++core) {
-      if (copying[core]) side.of_cores[core] = copies[memory_of(core)].cycles;
+      for (const isa::TaskDescriptor& task : drafts_[way].emitted[core].tasks) {
+        if (!std::holds_alternative<isa::CopyTask>(task.config)) continue;
+        CopyWork& work = copies[task.layer];
+        work.of_memories.resize(memories_);
+        work.of_cores.resize(cores_);
+        const auto cycles = static_cast<double>(isa::dma_time(task, setting_.chip).transfer());
+        work.of_memories[memory_of(core)] += cycles;
+        work.of_cores[core] += cycles;
+        ++work.tasks;
+        work.steps = std::max(work.steps, task.steps());
+      }
+    }
+    return copies;
+  }
+  // Cores that copy at once share memories: each takes as long as all of them.
+  void take_copies(const CopyWork& copies, Side& side) const {
+    if (copies.tasks == 0) return;
+    side.copies = true;
+    const double longest =
+        std::max(std::ranges::max(copies.of_memories), std::ranges::max(copies.of_cores));
+    side.compute = std::llround(longest);
+    side.copied = sum(copies.of_memories) / static_cast<double>(memories_);
+    const double tasks =
+        std::max(1.0, static_cast<double>(copies.tasks) / static_cast<double>(cores_));
+    side.steps = static_cast<double>(copies.steps);
+    side.pieces = side.steps * tasks;
+    side.first = 1 - (1 - 1 / side.steps) / tasks;
+    for (std::size_t core = 0; core < cores_; ++core) {
+      if (copies.of_cores[core] > 0) side.of_cores[core] = side.compute;
     }
   }
   // Where a core loads a kernel that no other core of its memory does.
@@ -344,10 +365,11 @@ class SplitModel::Implementation {
   void find_operands() {
     const Table<StorageIndex, StorageUses> uses = find_uses(inputs_of(0));
     operands_.resize(layers().size());
-    made_by_.resize(layers().size());
+    copiers_.resize(layers().size());
+    copied_.resize(layers().size());
+    outputs_.resize(layers().size());
     const auto add_makers = [&](StorageIndex storage, LayerIndex reader) {
-      std::vector<LayerIndex>& makers = made_by_[reader];
-      for (const LayerIndex writer : uses[storage].writers) makers.push_back(writer);
+      std::vector<LayerIndex>& makers = copiers_[reader];
       for (const auto& [copier, copy] : uses[storage].copies) {
         if (copier < reader && (makers.empty() || makers.back() != copier)) {
           makers.push_back(copier);
@@ -356,11 +378,15 @@ class SplitModel::Implementation {
     };
     for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
       for (const PlannedCopy& copy : layers()[layer].copies) {
-        if (!copy.fill) add_makers(copy.source, layer);
+        if (copy.fill) continue;
+        add_makers(copy.source, layer);
+        const std::vector<LayerIndex>& writers = uses[copy.source].writers;
+        if (!writers.empty()) copied_[layer].push_back({copy.source, writers});
       }
     }
     for (std::size_t s = 0; s < uses.size(); ++s) {
       const auto index = static_cast<StorageIndex>(s);
+      find_stored(index, uses[index]);
       for (const auto& [reader, input] : uses[s].readers) {
         operands_[reader].push_back(find_operand(index, uses[s], reader, input));
         add_makers(index, reader);
@@ -368,11 +394,20 @@ class SplitModel::Implementation {
     }
   }
 
+  void find_stored(StorageIndex index, const StorageUses& uses) {
+    const Storage& storage = drafts_[0].prepared.storages.storages[index];
+    storage_bytes_.push_back(static_cast<double>(storage.bytes()));
+    if (uses.writers.empty()) return;
+    const LayerIndex last = *std::ranges::max_element(uses.writers);
+    if (storage.base == isa::BaseIndex::kOutput) outputs_[last].push_back(index);
+  }
+
   Operand find_operand(StorageIndex index, const StorageUses& uses, LayerIndex reader,
                        std::size_t input) const {
     const Storage& storage = drafts_[0].prepared.storages.storages[index];
     const StorageView& seen = layers()[reader].inputs[input];
     Operand operand;
+    operand.storage = index;
     operand.element = format_bytes(storage.format);
     operand.bytes = static_cast<double>(storage.bytes());
     operand.row_bytes = seen.columns() * operand.element;
@@ -389,10 +424,34 @@ class SplitModel::Implementation {
         operand.writers.back().written[way] = regions(*plane, way, writer, -1);
       }
     }
+    for (std::size_t way = 0; way < drafts_.size(); ++way) {
+      const HandOver why = drafts_[way].held[index].why;
+      operand.taken[way] = taken_by_cores(operand, way, reader, input);
+      operand.room[way] = why != HandOver::kNoRoom && why != HandOver::kKernels;
+    }
     for (std::size_t way = 0; plane && way < drafts_.size(); ++way) {
       operand.read[way] = regions(*plane, way, reader, static_cast<int>(input));
     }
     return operand;
+  }
+
+  // Bytes of an input that each core reads, also where these are no region.
+  std::vector<double> taken_by_cores(const Operand& operand, std::size_t way, LayerIndex layer,
+                                     std::size_t input) const {
+    std::vector<double> all;
+    for (const std::vector<Piece>& pieces : drafts_[way].work[layer].pieces) {
+      double bytes = 0;
+      const StorageView* before = nullptr;
+      for (const Piece& piece : pieces) {
+        const StorageView& view = piece.inputs[input].view;
+        if (before != nullptr && view == *before) continue;
+        bytes += static_cast<double>(std::accumulate(view.extents.begin(), view.extents.end(),
+                                                     operand.element, std::multiplies<>()));
+        before = &view;
+      }
+      all.push_back(std::min(bytes, operand.bytes));
+    }
+    return all;
   }
 
   // Of the layer's input, or of its output for -1.
@@ -561,7 +620,7 @@ class SplitModel::Implementation {
 
   void add_traffic(const Traffic& traffic, LayerCost& cost) const {
     const ChipConfig& chip = setting_.chip;
-    cost.memory += traffic.dram / (memory_rate() * static_cast<double>(memories_));
+    cost.memory += (traffic.stored + traffic.loaded) / memories_rate();
     cost.ring += traffic.ring / chip.card.ring.bytes_per_cycle;
     cost.bus += traffic.bus / chip.card.load_save.broadcast_bytes;
     cost.network += traffic.network / network_rate();
@@ -584,6 +643,7 @@ class SplitModel::Implementation {
 
   // Of one memory, in bytes a cycle.
   double memory_rate() const { return dram_sustained_bytes_per_cycle(setting_.chip); }
+  double memories_rate() const { return memory_rate() * static_cast<double>(memories_); }
   double network_rate() const {
     return setting_.chip.card.network.gigabits_per_second * 1e9 / 8 /
            static_cast<double>(setting_.chip.clock_hertz);
@@ -597,7 +657,7 @@ class SplitModel::Implementation {
     if (operand.writers.empty()) return from_outside(operand, own, ends);
     const Share& read = operand.read[own];
     std::optional<Regions> written;
-    bool together = operand.may_stay;
+    bool together = operand.may_stay && operand.room[own];
     for (const Writer& writer : operand.writers) {
       const std::size_t way = writer.node < 0 ? 0 : way_of(writer.node);
       const Transfers& stores = sides_[way][writer.layer].stores;
@@ -615,20 +675,20 @@ class SplitModel::Implementation {
       }
       together = together && made == elements(*written);
     }
-    if (!read || !written) return everything(operand, nullptr, ends);
+    if (!read || !written) return everything(operand, own, ends);
     if (together && stays(*written, *read)) return edges(operand, *written, *read, ends);
-    return everything(operand, &*read, ends);
+    return everything(operand, own, ends);
   }
 
   // The inputs of the network, and what has no share.
   Traffic from_outside(const Operand& operand, std::size_t own, const Ends& ends) const {
     Traffic traffic;
-    const Share& read = operand.read[own];
-    traffic.dram = read ? elements(*read) * static_cast<double>(operand.element) : operand.bytes;
+    traffic.loaded = sum(operand.taken[own]);
     if (setting_.choice.share_loads) {
-      traffic.dram = std::min(traffic.dram, operand.bytes * static_cast<double>(memories_));
+      traffic.loaded = std::min(traffic.loaded, operand.bytes * static_cast<double>(memories_));
     }
-    traffic.dram *= ends.load->padding();
+    traffic.loaded *= ends.load->padding();
+    traffic.largest = std::ranges::max(operand.taken[own]);
     return traffic;
   }
 
@@ -643,30 +703,36 @@ class SplitModel::Implementation {
 
   Traffic edges(const Operand& operand, const Regions& written, const Regions& read,
                 const Ends& ends) const {
-    double bytes = 0;
+    double bytes = 0, largest = 0;
     for (std::size_t core = 0; core < read.size(); ++core) {
-      bytes += static_cast<double>(read[core].elements() -
-                                   intersection(written[core], read[core]).elements());
+      const auto of_core = static_cast<double>(read[core].elements() -
+                                               intersection(written[core], read[core]).elements());
+      bytes += of_core;
+      largest = std::max(largest, of_core);
     }
     bytes *= static_cast<double>(operand.element);
     if (bytes == 0) return {};
-    Traffic traffic{
-        .dram = in_bursts(bytes, bytes, ends), .crosses = true, .movement = Movement::kEdges};
+    Traffic traffic{.stored = bytes * ends.store->padding(),
+                    .loaded = bytes * ends.load->padding(),
+                    .largest = largest * static_cast<double>(operand.element),
+                    .crosses = true,
+                    .movement = Movement::kEdges};
     if (cards_ > 1) traffic.network = over_network(operand, bytes / static_cast<double>(cores_));
     return traffic;
   }
 
   // Stored by all, and read by each as far as it needs it.
-  Traffic everything(const Operand& operand, const Regions* read, const Ends& ends) const {
+  Traffic everything(const Operand& operand, std::size_t own, const Ends& ends) const {
     const auto memories = static_cast<double>(memories_);
     const double bytes = operand.bytes;
-    double wanted = static_cast<double>(cores_) * bytes;
-    if (read != nullptr) wanted = elements(*read) * static_cast<double>(operand.element);
+    const double wanted = sum(operand.taken[own]);
     const bool shared = wanted >= 2 * bytes;
     Traffic traffic{.crosses = true,
                     .movement = shared ? Movement::kToEveryone : Movement::kForward};
     const double loaded = setting_.choice.share_loads ? std::min(wanted, bytes) : wanted;
-    traffic.dram = in_bursts(bytes, loaded, ends);
+    traffic.stored = bytes * ends.store->padding();
+    traffic.loaded = loaded * ends.load->padding();
+    traffic.largest = std::ranges::max(operand.taken[own]);
     traffic.bus = shared && setting_.choice.share_loads ? bytes : 0;
     const double moved = std::min(wanted, bytes) * (memories - 1) / memories;
     traffic.ring = shared ? moved : moved / 2;
@@ -678,15 +744,71 @@ class SplitModel::Implementation {
     return traffic;
   }
 
-  // Of useful bytes that memories write and read.
-  static double in_bursts(double written, double read, const Ends& ends) {
-    return written * ends.store->padding() + read * ends.load->padding();
-  }
-
   double over_network(const Operand& operand, double needed) const {
     if (setting_.chip.card.features.needed_bytes_only != 0) return needed;
     const auto cards = static_cast<double>(cards_);
     return operand.bytes * (cards - 1) / cards;
+  }
+
+  // What a layer asks of engines and memories; `stored` says of each storage whether one before has asked
+  // for its stores.
+  template <typename WayOf>
+  LayerDemand demand_of(LayerIndex layer, const Side& side, const WayOf& way_of,
+                        std::vector<bool>& stored) const {
+    const graph::NodeIndex node = layers()[layer].node;
+    const std::size_t own = node < 0 ? 0 : way_of(node);
+    const auto compute = static_cast<double>(side.compute);
+    LayerDemand demand{.compute = side.copies ? 0 : compute,
+                       .copies = side.copies ? compute : 0,
+                       .copied = side.copied,
+                       .first = side.first,
+                       .steps = side.steps,
+                       .pieces = side.pieces,
+                       .kernels = side.kernel_bytes / memory_rate(),
+                       .kernel_tasks = std::max(1.0, static_cast<double>(side.kernel_tasks)),
+                       .kernel_bytes = side.kernel_room,
+                       .tasks = side.tasks};
+    if (compute > 0 && !side.copies) {
+      demand.engines = side.neural ? LayerEngines::kArray : LayerEngines::kLanes;
+    }
+    const auto once = [&](StorageIndex storage) {
+      const bool anew = !stored[static_cast<std::size_t>(storage)];
+      stored[static_cast<std::size_t>(storage)] = true;
+      return anew;
+    };
+    const auto store_padding = [&](LayerIndex writer) {
+      const graph::NodeIndex of = layers()[writer].node;
+      return sides_[of < 0 ? 0 : way_of(of)][writer].stores.padding();
+    };
+    for (const Operand& operand : operands_[layer]) {
+      const Traffic moved = traffic(layer, operand, own, way_of);
+      OperandDemand& asked = demand.operands.emplace_back();
+      for (const Writer& writer : operand.writers) asked.makers.push_back(writer.layer);
+      if (moved.stored > 0 && once(operand.storage)) asked.stored = moved.stored / memories_rate();
+      asked.loaded = moved.loaded / memories_rate();
+      LayerCost links;
+      add_traffic(moved, links);
+      asked.links = links.links();
+      asked.passage = moved.largest * side.loads.cycles_per_byte();
+      asked.late = moved.crosses ? latency() : 0;
+    }
+    for (const LayerIndex copier : copiers_[layer]) {
+      demand.operands.push_back({.makers = {copier}, .late = latency()});
+    }
+    for (const auto& [storage, writers] : copied_[layer]) {
+      OperandDemand& asked = demand.operands.emplace_back();
+      asked.makers = writers;
+      asked.late = latency();
+      if (!once(storage)) continue;
+      asked.stored = storage_bytes_[static_cast<std::size_t>(storage)] *
+                     store_padding(writers.front()) / memories_rate();
+    }
+    for (const StorageIndex storage : outputs_[layer]) {
+      if (!once(storage)) continue;
+      demand.output += storage_bytes_[static_cast<std::size_t>(storage)] * store_padding(layer) /
+                       memories_rate();
+    }
+    return demand;
   }
 
   const graph::Graph& graph_;
@@ -698,8 +820,12 @@ class SplitModel::Implementation {
   WayCounts counts_;
   std::array<Table<LayerIndex, Side>, kSplitWays> sides_;
   Table<LayerIndex, std::vector<Operand>> operands_;
-  Table<LayerIndex, std::vector<LayerIndex>> made_by_;  // what the layer reads
-  Table<LayerIndex, std::vector<Tabulated>> tables_;    // for the ways of counts_
+  Table<LayerIndex, std::vector<LayerIndex>> copiers_;  // that make what the layer reads
+  Table<LayerIndex, std::vector<std::pair<StorageIndex, std::vector<LayerIndex>>>>
+      copied_;                                            // by it
+  Table<LayerIndex, std::vector<StorageIndex>> outputs_;  // of the network, made by it last
+  std::vector<double> storage_bytes_;                     // of each storage
+  Table<LayerIndex, std::vector<Tabulated>> tables_;      // for the ways of counts_
 };
 
 SplitModel::SplitModel(const graph::Graph& graph, const ShareSetting& setting, int cards,

@@ -15,6 +15,7 @@
 #include <memory>
 #include <vector>
 
+#include "compile/layer_timeline.h"
 #include "compile/share_draft.h"
 #include "compile/split_search.h"
 #include "isa/performance_model.h"
@@ -40,6 +41,7 @@ struct LayerCost {
 
 struct ModelRun {
   double cycles = 0;
+  Table<LayerIndex, LayerSpan> layers;
   // Of each core: how long its busiest engine, or what it moves, takes for its part of the layer, without
   // what it waits for. 0: it has none.
   Table<LayerIndex, std::vector<double>> shares;
@@ -61,8 +63,7 @@ class SplitModel {
   std::vector<isa::ModelledLayer> modelled() const;
   // Of each layer when the nodes are cut so.
   std::vector<LayerCost> costs(const std::vector<Split>& of_nodes) const;
-  // The network then: each layer begins when its engines are free and the first rows of what it reads are
-  // there.
+  // The network then (compile/layer_timeline.h).
   ModelRun run(const std::vector<Split>& of_nodes) const;
   double estimate(const std::vector<Split>& of_nodes) const { return run(of_nodes).cycles; }
 

@@ -1,7 +1,6 @@
 #include "compile/timeline.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <queue>
 #include <span>
@@ -11,6 +10,7 @@
 #include "arch/message_link.h"
 #include "arch/port_schedule.h"
 #include "base/ratio.h"
+#include "compile/channel_time.h"
 #include "isa/descriptor_check.h"
 #include "isa/dma_time.h"
 #include "isa/message_work.h"
@@ -24,54 +24,6 @@ using namespace isa;  // descriptors
 
 // Words of a descriptor, about: configurations write few registers twice.
 constexpr std::int64_t kDescriptorWords = 64;
-
-// The memory channel: busy spans, each transfer takes what is free from its request on.
-class Channel {
- public:
-  void clear() { busy_.clear(); }
-
-  // The end of `cycles` of transfer that are asked for at `from`.
-  Cycles take(Cycles from, Cycles cycles) {
-    Cycles at = from;
-    auto next = busy_.upper_bound(from);
-    if (next != busy_.begin()) {
-      const auto before = std::prev(next);
-      at = std::max(at, before->second);
-    }
-    Cycles first = at;
-    while (cycles > 0) {
-      const Cycles room = next == busy_.end() ? cycles : std::min(cycles, next->first - at);
-      at += room;
-      cycles -= room;
-      if (cycles == 0) break;
-      // The gap is full: this span and the one behind it become one.
-      const Cycles behind = next->second;
-      put(first, at);
-      at = behind;
-      first = at;
-      next = busy_.upper_bound(at);
-    }
-    put(first, at);
-    return at;
-  }
-
- private:
-  void put(Cycles first, Cycles last) {
-    if (last <= first) return;
-    auto it = busy_.lower_bound(first);
-    if (it != busy_.begin() && std::prev(it)->second >= first) {
-      --it;
-      first = it->first;
-    }
-    while (it != busy_.end() && it->first <= last) {
-      last = std::max(last, it->second);
-      it = busy_.erase(it);
-    }
-    busy_.emplace(first, last);
-  }
-
-  std::map<Cycles, Cycles> busy_;
-};
 
 const BufferSurface* output_of(const TaskDescriptor& task) {
   if (const auto* product = std::get_if<NeuralTask>(&task.config)) {
@@ -369,7 +321,7 @@ class Predictor {
   isa::ByEngine<std::vector<Engine>> engines_;
   Cycles dispatched_at_ = 0;
   std::priority_queue<Cycles, std::vector<Cycles>, std::greater<>> in_flight_;  // ends
-  Channel channel_;
+  ChannelTime channel_;
   Cycles end_ = 0;  // of the current task so far
   Timeline timeline_;
 };

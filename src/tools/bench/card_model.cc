@@ -159,13 +159,16 @@ nlohmann::json to_json(const Row& row) {
                {"share_error_by_time", row.run.share_error_by_time()}});
   nlohmann::json layers = nlohmann::json::array();
   for (const ModelledLayer& layer : row.run.layers) {
-    if (layer.shares == 0) continue;
+    if (layer.card_end == 0) continue;
     layers.push_back({{"name", layer.name},
                       {"split", layer.way},
                       {"shares", layer.shares},
                       {"share_error", layer.share_error},
                       {"model_cycles", layer.model},
-                      {"card_cycles", layer.card}});
+                      {"card_cycles", layer.card},
+                      {"model_cost", layer.cost},
+                      {"model_span", {layer.model_begin, layer.model_end}},
+                      {"card_span", {layer.card_begin, layer.card_end}}});
   }
   if (row.random.drawn > 0) {
     json["random"] = {{"drawn", row.random.drawn},

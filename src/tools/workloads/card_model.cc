@@ -23,10 +23,16 @@ using compile::ShareChoice;
 // shares; a part that is nothing else takes what that takes.
 struct OnCore {
   std::array<Cycles, isa::kEngineKindCount> engines{};
+  Cycles begin = 0, end = 0;  // of its tasks but those that bring kernels; 0: it has none
 
   // A load that cores have in common waits for the last of them. A task of one step waits for nothing on its
   // way; its last results count as its own, also where the engine already counts for the next task.
-  void add(const isa::TaskDescriptor& task, const card::TaskTiming& timing) {
+  void add(const isa::TaskDescriptor& task, const card::TaskTiming& timing, Cycles from) {
+    if (task.engine != isa::EngineKind::kKernel) {
+      const Cycles first = from + timing.first_step_begin;
+      begin = end == 0 ? first : std::min(begin, first);
+      end = std::max(end, from + timing.end);
+    }
     if (task.header.share.number != 0) return;
     const bool one_step = task.engine == isa::EngineKind::kPlanar && task.steps() == 1;
     engines[static_cast<std::size_t>(task.engine)] +=
@@ -42,14 +48,14 @@ struct OnCore {
 using OnCores = std::vector<std::vector<OnCore>>;  // by layer and core
 
 void add_segment(const isa::CardProgram& program, std::size_t segment,
-                 const card::CardStatistics& run, OnCores& times) {
+                 const card::CardStatistics& run, Cycles from, OnCores& times) {
   for (std::size_t core = 0; core < program.cores.size(); ++core) {
     const isa::Program& of = program.cores[core];
     const std::size_t first = of.segments[segment].task_first;
     const std::vector<card::TaskTiming>& timings = run.cores[core].tasks;
     for (std::size_t i = 0; i < timings.size(); ++i) {
       const isa::TaskDescriptor& task = of.tasks[first + i];
-      times[task.layer][core].add(task, timings[i]);
+      times[task.layer][core].add(task, timings[i], from);
     }
   }
 }
@@ -61,10 +67,22 @@ Result<Cycles> run_card(const isa::CardProgram& program, const ChipConfig& chip,
   Cycles cycles = 0;
   for (std::size_t segment = 0; segment < program.cores[0].segments.size(); ++segment) {
     TESSERA_TRY(const card::CardStatistics part, card->run_segment(segment, {.timing_only = true}));
-    add_segment(program, segment, part, times);
+    add_segment(program, segment, part, cycles, times);
     cycles += part.cycles;
   }
   return cycles;
+}
+
+void add_span(const std::vector<OnCore>& cores, const compile::LayerSpan& modelled,
+              ModelledLayer& layer) {
+  layer.model_begin = modelled.begin;
+  layer.model_end = modelled.end;
+  for (const OnCore& core : cores) {
+    if (core.end == 0) continue;
+    const auto begin = static_cast<double>(core.begin);
+    layer.card_begin = layer.card_end == 0 ? begin : std::min(layer.card_begin, begin);
+    layer.card_end = std::max(layer.card_end, static_cast<double>(core.end));
+  }
 }
 
 void add_share(const ModelledShare& share, ModelledLayer& layer, CardModelRun& run) {
@@ -177,6 +195,7 @@ Result<CardModelRun> run_card_model(const NetworkState& network, const CardPlace
   if (choice.of_nodes.empty()) choice.of_nodes.assign(graph.nodes.size(), choice.split);
   TESSERA_TRY(const compile::SplitModel model, model_of(network, placement, choice));
   const compile::ModelRun modelled = model.run(choice.of_nodes);
+  const std::vector<compile::LayerCost> costs = model.costs(choice.of_nodes);
   CardModelRun run;
   run.cores = choice.cores;
   const bool alone = choice.cores == 1 && placement.core.size() > 1 && shared.model != nullptr;
@@ -190,6 +209,9 @@ Result<CardModelRun> run_card_model(const NetworkState& network, const CardPlace
     layer.way = compile::share_way_name(shared.layers[i].way);
     // The program of one core has layers of its own (compile/compile.h).
     if (modelled.shares.size() != shared.layers.size()) continue;
+    const compile::LayerCost& cost = costs[i];
+    layer.cost = {cost.compute, cost.memory, cost.ring, cost.bus, cost.network, cost.exchange};
+    add_span(times[i], modelled.layers[static_cast<compile::LayerIndex>(i)], layer);
     for (std::size_t core = 0; core < static_cast<std::size_t>(choice.cores); ++core) {
       const auto on_card = static_cast<double>(times[i][core].busiest());
       if (on_card == 0) continue;

@@ -4,6 +4,7 @@
 //   share: a core's part of a layer; how long the busiest of its engines works on it, or the channel for it
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -29,6 +30,10 @@ struct ModelledLayer {
   std::size_t shares = 0;      // that take any time on the card
   double model = 0, card = 0;  // of all of them together
   double share_error = 0;      // on average, a part of the card's time
+  // By the model, for all cores: arithmetic, memories, ring, bus, network, waiting.
+  std::array<double, 6> cost{};
+  // When its results are being made: from the first step of an engine of any core to the last one's end.
+  double model_begin = 0, model_end = 0, card_begin = 0, card_end = 0;
 };
 
 struct CardModelRun {
