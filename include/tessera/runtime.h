@@ -236,9 +236,9 @@ struct SubmitOptions {
   std::shared_ptr<void> payload = {};
   std::vector<std::string> skipped_stages = {};  // by name
   std::optional<int> priority = {};              // empty: that of the stream
-  // A task that is alone in its pipeline and takes less than it takes to wake other threads (some
-  // 50 us, as measured) is done by the calling thread, which calls `callback` before submit returns: it
-  // must not hold what the callback takes. All else is done as without it.
+  // A task that is alone in its pipeline, has an execute stage first, and takes less than it takes to
+  // wake other threads (some 50 us, as measured) is done by the calling thread, which calls `callback`
+  // before submit returns: it must not hold what the callback takes. All else is done as without it.
   bool in_place = false;
 };
 

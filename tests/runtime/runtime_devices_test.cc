@@ -207,7 +207,8 @@ TEST(RuntimeDevices, OneWhoseRunsEndByThemselvesIsNotResetForARunThatLasts) {
 // A run that does nothing is short; on a machine that is busy one of many is measured so.
 TEST(RuntimeDevices, AShortTaskMayBeDoneByTheThreadThatSubmitsIt) {
   ScriptedRuntime runtime({{.name = "one", .paced = false}});
-  Pipeline pipeline = runtime.open({});
+  Pipeline pipeline =
+      runtime.open({.stages = {{.kind = StageKind::kExecute, .model = runtime.model()}}});
   Stream stream = pipeline.open_stream();
   const auto is_done_here = [&](bool in_place) {
     std::thread::id by;
