@@ -25,7 +25,7 @@ TimePoint far() { return steady_clock::now() + std::chrono::seconds(60); }
 // A scripted device with a network of one input and one output of 8 bytes.
 class Bench {
  public:
-  explicit Bench(ScriptedOptions options = {}) {
+  explicit Bench(const ScriptedOptions& options = {}) {
     device_ = make_scripted_device(options).value();
     const std::array<std::int64_t, 1> bytes = {8};
     loaded_ = *device_->load(scripted_network("echo", bytes, bytes));

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "base/guarded.h"
 #include "pipeline/own_thread.h"
 
 namespace tessera::pipeline {
@@ -178,13 +179,15 @@ void Line::wait_until_empty() {
 Result<std::unique_ptr<PacketPipeline>> PacketPipeline::create(PipelineConfig config) {
   TESSERA_CHECK(config.sink != nullptr, "a pipeline without a sink");
   TESSERA_RETURN_IF_ERROR(check(config));
-  std::unique_ptr<PacketPipeline> pipeline(new PacketPipeline(std::move(config)));
+  const FlowKind handover = config.handover;
+  std::unique_ptr<PacketPipeline> pipeline(new PacketPipeline(handover, std::move(config)));
   TESSERA_RETURN_IF_ERROR(pipeline->start());
   return pipeline;
 }
 
-PacketPipeline::PacketPipeline(PipelineConfig config) : line_(config) {
-  flow_ = config.handover == FlowKind::kFreeFlow ? make_free_flow(line_) : make_lock_step(line_);
+PacketPipeline::PacketPipeline(FlowKind handover, PipelineConfig config)
+    : line_(std::move(config)) {
+  flow_ = handover == FlowKind::kFreeFlow ? make_free_flow(line_) : make_lock_step(line_);
 }
 
 Status PacketPipeline::start() {
@@ -215,10 +218,11 @@ PacketPipeline::~PacketPipeline() {
 void PacketPipeline::sweep() {
   const OwnThread mark(this);  // what a packet carries may go here
   for (std::size_t stage = 0; stage < line_.size(); ++stage) {
-    try {
+    // Without memory its packets leave where they are met next.
+    (void)guarded("", [&]() -> Status {
       line_.sweep(stage);
-    } catch (...) {  // no memory: its packets leave where they are met next
-    }
+      return {};
+    });
     if (const auto& keeper = line_.stage(stage).config().keeper) keeper->sweep();
   }
 }

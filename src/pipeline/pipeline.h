@@ -149,7 +149,7 @@ class PacketPipeline {
   Status set_threads(std::size_t stage, int threads);
 
  private:
-  explicit PacketPipeline(PipelineConfig config);
+  PacketPipeline(FlowKind handover, PipelineConfig config);
   Status start();
   bool work_in_place(std::size_t stage, PacketPtr& packet);
 

@@ -120,9 +120,10 @@ bool ExecuteStage::work_briefly() {
     for (int round = 0; round < kRoundsBriefly; ++round) {
       if (!work_once()) return false;
     }
+    return true;
   } catch (...) {  // as above; a thread of the stage may wait
+    return true;
   }
-  return true;
 }
 
 bool ExecuteStage::is_short(const Place& place) const {

@@ -38,7 +38,7 @@ class Begun {
 
 // A device whose runs note that they began; those of which `held` says so wait at the gate.
 device::ScriptedOptions noting(const std::string& name, Begun& begun, Gate* gate = nullptr,
-                               std::function<bool(std::uint64_t)> held = {}) {
+                               const std::function<bool(std::uint64_t)>& held = {}) {
   device::ScriptedOptions options{.name = name, .queue_depth = 16};
   options.run_time = [&begun, gate, held](const device::ActivityObserver::Run& run) {
     begun.add(run.tag);
