@@ -407,7 +407,9 @@ TEST_P(PipelineTest, APacketThatIsAloneAndShortIsWorkedOnWhereItEnters) {
     pipeline->enter_now(std::move(entering), now(), in_place);
   };
   enter(1, true);
-  EXPECT_EQ(pipeline->inside() == 0, free_flow);
+  if (free_flow) {
+    EXPECT_EQ(pipeline->inside(), 0U);
+  }
   pipeline->wait_until_empty();
   keeper->short_now = false;
   enter(2, true);
