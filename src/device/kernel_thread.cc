@@ -1,7 +1,5 @@
 #include "device/kernel_thread.h"
 
-#include <utility>
-
 namespace tessera::device {
 namespace {
 
@@ -11,8 +9,5 @@ thread_local bool thread_of_kernel = false;
 
 bool in_thread_of_kernel() { return thread_of_kernel; }
 void become_thread_of_kernel() { thread_of_kernel = true; }
-
-KernelWorkHere::KernelWorkHere() : before_(std::exchange(thread_of_kernel, true)) {}
-KernelWorkHere::~KernelWorkHere() { thread_of_kernel = before_; }
 
 }  // namespace tessera::device

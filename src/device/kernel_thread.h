@@ -9,16 +9,4 @@ bool in_thread_of_kernel();
 // The calling thread is one from now on.
 void become_thread_of_kernel();
 
-// The calling thread does a kernel's work for as long as the mark lives.
-class KernelWorkHere {
- public:
-  KernelWorkHere();
-  ~KernelWorkHere();
-  KernelWorkHere(const KernelWorkHere&) = delete;
-  KernelWorkHere& operator=(const KernelWorkHere&) = delete;
-
- private:
-  const bool before_;
-};
-
 }  // namespace tessera::device

@@ -802,7 +802,6 @@ void QueuedDevice::run_queued(int index) {
   Kernel& kernel = *kernels_[index];
   Lock lock(mutex_);
   if (!may_last && !stop_ && kernel.running == nullptr && !kernel.queue.empty()) {
-    const KernelWorkHere mark;
     run_first(lock, kernel);
   }
   if (!kernel.queue.empty() || memory_.anything_to_bury()) kernel.work.notify_one();

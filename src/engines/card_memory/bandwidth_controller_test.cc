@@ -96,7 +96,6 @@ TEST(BandwidthController, WhatCanWaitGoesWhileNothingElseAsks) {
   }
 }
 
-// Another core's kernels stand behind data, too; the channel's time is counted all the same.
 // A channel writes when nobody reads: what can wait would keep it from that.
 TEST(BandwidthController, WhatCanWaitWaitsForAWriteThatIsASliceOld) {
   BandwidthController controller(of_weights({1, 1}), 8);
@@ -115,6 +114,7 @@ TEST(BandwidthController, WhatCanWaitWaitsForAWriteThatIsASliceOld) {
   EXPECT_EQ(controller.take(65, {})->ticket, 2U);
 }
 
+// Another core's kernels stand behind data, too; the channel's time is counted all the same.
 TEST(BandwidthController, KernelsOfOneCoreWaitForDataOfAnother) {
   BandwidthController controller(of_weights({1, 1}), 64);
   for (int i = 0; i < 4; ++i) {
