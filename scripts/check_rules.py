@@ -42,7 +42,7 @@ ALLOWED_INCLUDES = {
     "card": WAIST | {"engines"},
     "host": WAIST | {"model", "graph"},
     "concord": WAIST | {"package", "model", "graph"},
-    "network": WAIST | {"package", "model", "graph", "compile", "concord", "firmware", "link"},
+    "network": WAIST | {"package", "model", "graph", "compile", "concord", "firmware", "link", "card"},
     "pipeline": {"base", "metrics"},
     "memory": {"base"},
     "schedule": {"base", "arch"},

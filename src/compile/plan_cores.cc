@@ -34,12 +34,8 @@ class CorePlanner {
     leave_room();
     for (;;) {
       const std::optional<Misfit> misfit = attempt();
+      if (std::exchange(gave_up_, false)) continue;
       if (!misfit) return std::move(result_);
-      if (unfit_) {
-        demote(result_.held[unfit_->storage], unfit_->why);
-        unfit_.reset();
-        continue;
-      }
       if (!demote_held(result_.held, misfit->first_layer, misfit->last_layer)) {
         return misfit->error;
       }
@@ -87,11 +83,18 @@ class CorePlanner {
     sum_held_bytes();
     find_loads();
     for (std::size_t core = 0; core < cores_; ++core) {
-      const Residents residents = residents_of(core);
+      Residents residents = residents_of(core);
       PieceList list(inputs_, residents);
-      for (LayerIndex layer = 0; layer < std::ssize(work_); ++layer) {
-        if (auto misfit = add_layer(layer, core, residents, list)) return misfit;
+      for (LayerIndex layer = 0; layer < std::ssize(work_);) {
+        auto misfit = add_layer(layer, core, residents, list);
+        if (misfit && !unfit_) return misfit;
+        if (misfit) {
+          give_up_unfit(residents);
+        } else {
+          ++layer;
+        }
       }
+      if (gave_up_) return std::nullopt;
       if (auto misfit = list.place()) {
         misfit->error = misfit->error.with_context(fmt::format("core {}", core));
         return misfit;
@@ -100,6 +103,15 @@ class CorePlanner {
       result_.plans.push_back(std::move(list.plan()));
     }
     return std::nullopt;
+  }
+
+  // No attempt will place it. This one goes on without it, to find what else there is.
+  void give_up_unfit(Residents& residents) {
+    demote(result_.held[unfit_->storage], unfit_->why);
+    residents[unfit_->storage].active = false;
+    sum_held_bytes();
+    unfit_.reset();
+    gave_up_ = true;
   }
 
   Residents residents_of(std::size_t core) const {
@@ -118,10 +130,12 @@ class CorePlanner {
   std::optional<Misfit> add_layer(LayerIndex layer, std::size_t core, const Residents& residents,
                                   PieceList& list) {
     const LayerWork& work = work_[layer];
-    for (const HeldStorage* held : loads_before_[static_cast<std::size_t>(layer)]) {
-      add_edge_loads(*held, core, residents, list);
+    if (!gave_up_) {
+      for (const HeldStorage* held : loads_before_[static_cast<std::size_t>(layer)]) {
+        add_edge_loads(*held, core, residents, list);
+      }
+      for (const std::int32_t copy : work.copies[core]) list.add_copy(layer, copy);
     }
-    for (const std::int32_t copy : work.copies[core]) list.add_copy(layer, copy);
     if (work.pieces[core].empty()) return std::nullopt;
     LayerOperands operands = operands_in_dram(inputs_, layer);
     const PlannedLayer& of = inputs_.layers[layer];
@@ -141,11 +155,9 @@ class CorePlanner {
       if (auto misfit = cut_by_image(layer, core, residents, operands, pieces)) return misfit;
     }
     if (const auto unfit = find_unfit(operands, residents, pieces)) {
-      if (of.output.images() > 1 || of.kind == LayerKind::kTranspose) {
-        return give_up(*unfit, HandOver::kOtherLayout, of);
-      }
-      return Misfit{no_surface(of), layer, layer};
+      return give_up(*unfit, HandOver::kOtherLayout, of);
     }
+    if (gave_up_) return std::nullopt;
     if (operands.output_resident) {
       for (Piece& piece : pieces) mark_stores(core, piece, residents);
     }
@@ -258,12 +270,13 @@ class CorePlanner {
   const Table<LayerIndex, LayerWork>& work_;
   const std::size_t cores_;
   CorePlans result_;
-  // What an attempt found that no attempt will place.
+  // What a layer found that no attempt will place.
   struct Unfit {
     StorageIndex storage = -1;
     HandOver why = HandOver::kOtherLayout;
   };
   std::optional<Unfit> unfit_;
+  bool gave_up_ = false;  // the attempt has found some, and ends without a plan
   // Of the attempt, by layer.
   std::vector<std::int64_t> held_bytes_;
   std::vector<std::vector<const HeldStorage*>> loads_before_;
