@@ -705,7 +705,7 @@ bool VirtualProcessor::keep_if_it_fits(Program& program, const CardPlacement& pl
   Kept entry{placement.memory, cards_in_use(placement, card_->chip), nullptr};
   std::int64_t bytes = made.ok() ? made->host_bytes() : 0;
   for (const Kept& one : program.kept) bytes += one.compiled->host_bytes();
-  if (!made.ok() || bytes > kKeptBytesMax) {
+  if (!made.ok() || bytes > ahead_bytes_max_) {
     program.declined.push_back(std::move(entry));
     return false;
   }
@@ -773,9 +773,10 @@ struct VirtualProcessor::Ahead {
   std::vector<std::shared_ptr<Program>> programs;
 };
 
-void VirtualProcessor::prepare_changes() {
+void VirtualProcessor::prepare_changes(std::int64_t kept_bytes_max) {
   const std::lock_guard changing(change_mutex_);
   if (preparation_) return;
+  ahead_bytes_max_ = kept_bytes_max;
   const auto piece = [this](const Preparation& by) {
     for (const Ahead& ahead : changes_ahead()) {
       if (by.stops()) return false;

@@ -135,11 +135,11 @@ class VirtualProcessor {
   LastLink last_link() const;
 
   // From now on a thread of low priority makes ready for changes, one after the other from the nearest number of cores
-  // on: links and proves the programs for which the networks' packages have templates, as long as they fit
-  // kKeptBytesMax, and finds out how long clearing takes. Changes go first, and wait for no other programs than their
+  // on: links and proves the programs for which the networks' packages have templates, as long as what is kept for a
+  // network is no more than `kept_bytes_max`, and finds out how long clearing takes. Changes go first, and wait for no other programs than their
   // own; bits and cycles are the same without. It ends with the processor, who waits for the program in hand. Where
-  // the system has no thread for it, nothing is made ready.
-  void prepare_changes();
+  // the system has no thread for it, nothing is made ready. To be called before other threads use the processor.
+  void prepare_changes(std::int64_t kept_bytes_max = kKeptBytesMax);
   // What the thread has done so far.
   struct PreparedChanges {
     std::int64_t programs = 0, clearings = 0;
@@ -223,7 +223,8 @@ class VirtualProcessor {
   LastLink last_link_;
   mutable std::mutex kept_mutex_;  // of the programs' lists, and no other is taken behind it
   PreparedChanges prepared_;       // but for `over`; with link_mutex_ held
-  std::unique_ptr<Preparation> preparation_;  // null: nothing is made ready
+  std::int64_t ahead_bytes_max_ = kKeptBytesMax;  // before `preparation_`, whose thread reads it
+  std::unique_ptr<Preparation> preparation_;      // null: nothing is made ready
 };
 
 }  // namespace tessera::device

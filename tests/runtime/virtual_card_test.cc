@@ -265,6 +265,21 @@ TEST(VirtualCard, ChangesThatAreMadeReadyFindTheirProgramsAndHaveTheSameBitsAndC
   }
 }
 
+TEST(VirtualCard, NothingIsMadeReadyBeyondItsBytes) {
+  const Sample model = prepared_sample();
+  const VirtualCard card = VirtualCard::open().value();
+  const VirtualProcessor processor = take(card, {.cores = 4});
+  device::VirtualProcessor& beneath = *processor.state();
+  beneath.prepare_changes(1);
+  Session session = open(model, processor);
+  ASSERT_TRUE(beneath.wait_until_prepared(std::chrono::minutes(5)));
+  EXPECT_EQ(beneath.prepared_changes().programs, 0);
+  ASSERT_TRUE(processor.resize(8).ok());
+  EXPECT_EQ(beneath.last_link().kept, 0);
+  EXPECT_EQ(beneath.last_link().filled_in, 1);
+  EXPECT_TRUE(session.run(model.inputs).value().outputs == model.outputs);
+}
+
 // Whoever changes, runs or leaves meanwhile.
 TEST(VirtualCard, WhatIsMadeReadyEndsWithItsNetworkAndItsTenant) {
   const Sample model = prepared_sample();
