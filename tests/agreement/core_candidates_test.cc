@@ -1,4 +1,5 @@
-// The program that several cores get: never slower than that of one core of the same card, which is the package's own.
+// The program that several cores get: never slower than that of one core of the same card, which is the package's own,
+// and on small networks about as fast as the best of all ways to cut their layers, run one by one.
 // TESSERA_TEST_WHOLE takes all stored models, else those of few products.
 #include "network/core_candidates.h"
 
@@ -29,9 +30,8 @@ compile::SharedProgram program_for(const Network& network, const CardPlacement& 
 }
 
 // Timing only; 0: an error.
-Cycles cycles_of(const Network& network, const ChipConfig& chip, int cores) {
-  const CardPlacement placement = *spread_cores(chip, 1, cores);
-  const compile::SharedProgram shared = program_for(network, placement);
+Cycles cycles_of(const compile::SharedProgram& shared, const ChipConfig& chip,
+                 const CardPlacement& placement) {
   if (shared.card.cores.empty()) return 0;
   const auto card = card::Card::create(chip, placement);
   EXPECT_TRUE(card.ok() && (*card)->load(shared.card).ok());
@@ -44,6 +44,11 @@ Cycles cycles_of(const Network& network, const ChipConfig& chip, int cores) {
     cycles += statistics.ok() ? statistics->cycles : 0;
   }
   return cycles;
+}
+
+Cycles cycles_of(const Network& network, const ChipConfig& chip, int cores) {
+  const CardPlacement placement = *spread_cores(chip, 1, cores);
+  return cycles_of(program_for(network, placement), chip, placement);
 }
 
 void expect_no_slower(const Network& network, const ChipConfig& chip) {
@@ -88,6 +93,52 @@ TEST(CoreCandidates, MoreCoresAreNoSlowerOnStoredModels) {
     }
   }
   if (models == 0) GTEST_SKIP() << "no stored models in " << folder;
+}
+
+// Each layer cut each way: the least cycles that any of these choices takes on the card.
+Cycles least_of_all(const Network& network, const ChipConfig& chip,
+                    const CardPlacement& placement) {
+  const std::size_t nodes = network.state().package.graph->nodes.size();
+  const auto ways = placement.core.size() < compile::kGridCoresMin ? 2U : 3U;
+  std::size_t choices = 1;
+  for (std::size_t node = 0; node < nodes; ++node) choices *= ways;
+  Cycles least = 0;
+  for (std::size_t choice = 0; choice < choices; ++choice) {
+    std::vector<std::uint8_t> of_nodes;
+    for (std::size_t node = 0, left = choice; node < nodes; ++node, left /= ways) {
+      of_nodes.push_back(static_cast<std::uint8_t>(left % ways));
+    }
+    const auto shared = network::program_for_ways(network.state(), placement, of_nodes);
+    EXPECT_TRUE(shared.ok()) << shared.error().to_string();
+    if (!shared.ok()) return 0;
+    const Cycles cycles = cycles_of(*shared, chip, placement);
+    if (choice == 0 || cycles < least) least = cycles;
+  }
+  return least;
+}
+
+TEST(CoreCandidates, TheChosenProgramIsAboutAsFastAsTheBestOfAllChoices) {
+  double sum = 0;
+  int networks = 0;
+  for (const char* const name : kCards) {
+    const ChipConfig chip = *load_chip_config(name);
+    for (std::uint64_t seed = 5100; seed < 5140;
+         seed += static_cast<std::uint64_t>(visit_one_in(16, 32))) {
+      const Network network = random_network(seed, chip);
+      if (network.state().package.graph->nodes.size() > 5) continue;
+      for (const int cores : {2, 4}) {
+        const CardPlacement placement = *spread_cores(chip, 1, cores);
+        const Cycles chosen = cycles_of(network, chip, cores);
+        const Cycles least = least_of_all(network, chip, placement);
+        const double ratio = static_cast<double>(chosen) / static_cast<double>(least);
+        EXPECT_LE(ratio, 1.2) << name << ", " << cores << " cores, seed " << seed;
+        sum += ratio;
+        ++networks;
+      }
+    }
+  }
+  ASSERT_GT(networks, 0);
+  EXPECT_LE(sum / networks, 1.0);
 }
 
 TEST(CoreCandidates, OneCoreRunsThePackagesOwnProgram) {
