@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -46,10 +47,22 @@ struct Placement {
 // the error of the load or run, and it is called no more.
 using ProgressCallback = std::function<void(const std::string& stage, double fraction)>;
 
+// The shape that a model declares for an input or output.
+struct DeclaredShape {
+  std::string name;
+  Shape dims;                    // -1: open, which Network::load makes a number of
+  Format format = Format::kF32;  // of its elements
+  bool has_shape = true;         // false: nothing is said of it, not even how many dimensions
+};
+
 // How a model is compiled.
 struct LoadOptions {
   std::string arch = "tessera128";           // profile name, or path of an architecture file
   std::map<std::string, Shape> shapes = {};  // for inputs whose dimensions the model leaves open
+  // Asked once of each input with open dimensions that is not in `shapes`: the shape of what it will be
+  // fed. If it has as many dimensions, the open ones are taken from it. Open dimensions of one name
+  // are equal for all inputs.
+  std::function<std::optional<Shape>(const DeclaredShape& input)> open_shape = {};
   // Inputs whose value is known at compile time, because a shape depends on it. The network has no
   // such input then.
   std::map<std::string, Tensor> constants = {};
@@ -78,16 +91,10 @@ struct LoadOptions {
 // Internal; see src/network/network.h.
 struct NetworkState;
 
-// The shapes that a model declares for an input or output.
-struct DeclaredShape {
-  std::string name;
-  Shape dims;  // -1: open, which Network::load makes a number of
-};
-
 // Of a file, before anything is compiled.
 struct DeclaredShapes {
   std::vector<DeclaredShape> inputs;
-  std::vector<DeclaredShape> outputs;  // without those of which the model says nothing
+  std::vector<DeclaredShape> outputs;
 };
 
 // Immutable; a handle that may be copied and used by several threads.

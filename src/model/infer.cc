@@ -23,12 +23,49 @@ namespace {
 // What open dimensions that are no batch are tried at, after the default.
 constexpr std::array<std::int64_t, 7> kLongerDimensions = {16, 64, 256, 1024, 4096, 16384, 65536};
 
+// What the shapes of inputs say of dimensions that have a name.
+std::map<std::string, std::int64_t> named_dimensions(const Subgraph& graph,
+                                                     const ShapeOverrides& shapes) {
+  std::map<std::string, std::int64_t> named;
+  for (const ValueInfo& input : graph.inputs) {
+    const auto given = shapes.find(input.name);
+    if (given == shapes.end() || given->second.size() != input.dims.size()) continue;
+    for (std::size_t axis = 0; axis < input.dims.size(); ++axis) {
+      const Dimension& dimension = input.dims[axis];
+      if (dimension.value < 0 && !dimension.name.empty()) {
+        named.emplace(dimension.name, given->second[axis]);
+      }
+    }
+  }
+  return named;
+}
+
+// The shapes of what open inputs will be fed are like given ones; what is fixed stays as it is declared.
+InferOptions with_open_shapes(const Subgraph& graph, InferOptions options) {
+  for (const ValueInfo& input : graph.inputs) {
+    if (!options.open_shape || input.kind != ValueKind::kTensor) continue;
+    const auto is_open = [](const Dimension& dimension) { return dimension.value < 0; };
+    const bool open = !input.has_shape || std::ranges::any_of(input.dims, is_open);
+    if (!open || options.shapes.contains(input.name) || options.constants.contains(input.name)) {
+      continue;
+    }
+    std::optional<Shape> shape = options.open_shape(input);
+    if (!shape || (input.has_shape && shape->size() != input.dims.size())) continue;
+    for (std::size_t axis = 0; axis < input.dims.size(); ++axis) {
+      if (input.dims[axis].value >= 0) (*shape)[axis] = input.dims[axis].value;
+    }
+    options.shapes[input.name] = std::move(*shape);
+  }
+  return options;
+}
+
 class Inference {
  public:
   // Both outlive the object. `long_dimension` is for open dimensions that are no batch.
   Inference(const Model& model, const InferOptions& options, std::int64_t long_dimension)
       : model_(model),
         options_(options),
+        named_(named_dimensions(model.graph, options.shapes)),
         long_dimension_(long_dimension),
         scope_(nullptr, ""),
         walk_(model, result_) {}
@@ -66,6 +103,7 @@ class Inference {
 
   const Model& model_;
   const InferOptions& options_;
+  const std::map<std::string, std::int64_t> named_;  // dimensions that given shapes settle
   const std::int64_t long_dimension_;
   InferredModel result_;
   Scope scope_;
@@ -121,6 +159,11 @@ Result<Shape> Inference::input_shape(const ValueInfo& input, const std::string& 
   const std::set<std::string> batches = batch_names(model_.graph);
   for (std::size_t axis = 0; axis < input.dims.size(); ++axis) {
     const Dimension& dimension = input.dims[axis];
+    const auto named = named_.find(dimension.name);
+    if (dimension.value < 0 && named != named_.end()) {
+      shape.push_back(named->second);
+      continue;
+    }
     const bool batch = axis == 0 || batches.contains(dimension.name);
     const std::int64_t open = batch ? options_.default_dimension : long_dimension_;
     shape.push_back(dimension.value < 0 ? open : dimension.value);
@@ -291,7 +334,8 @@ Status Inference::check_declared(const ValueInfo& output, const TypedValue& foun
 
 }  // namespace
 
-Result<InferredModel> infer(const Model& model, const InferOptions& options) {
+Result<InferredModel> infer(const Model& model, const InferOptions& asked) {
+  const InferOptions options = with_open_shapes(model.graph, asked);
   auto first = Inference(model, options, options.default_dimension).run();
   if (first.ok()) return first;
   const std::set<std::string> batches = batch_names(model.graph);
@@ -310,8 +354,8 @@ Result<InferredModel> infer(const Model& model, const InferOptions& options) {
   return first;
 }
 
-std::vector<std::string> inputs_that_decide_shapes(const Model& model,
-                                                   const InferOptions& options) {
+std::vector<std::string> inputs_that_decide_shapes(const Model& model, const InferOptions& asked) {
+  const InferOptions options = with_open_shapes(model.graph, asked);
   Inference inference(model, options, options.default_dimension);
   const auto result = inference.run();
   if (result.ok() || result.error().code != ErrorCode::kUnsupported) return {};

@@ -3,8 +3,10 @@
 // flow is replaced by the nodes that run (see infer_walk.h).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,9 +26,12 @@ struct InferOptions {
   // How many tensors a graph input of type sequence holds, 0 or 1 for an optional. Its tensors are
   // inputs "NAME[0]", "NAME[1]", ..., and take their shapes from `shapes` by these names.
   std::map<std::string, std::int64_t> lengths = {};
+  // Asked once of each tensor input with open dimensions that is not in `shapes`: the shape of what it will be fed,
+  // from which the open ones are taken if it has as many dimensions.
+  std::function<std::optional<Shape>(const ValueInfo&)> open_shape = {};
 };
 
-// An open dimension that no option settles is taken as the default. Where the model has no meaning
+// An open dimension that no option settles is what another input has for the same name, or else the default. Where the model has no meaning
 // at that size (a window that does not fit), the open dimensions that are no batch (not the first
 // of an input, nor named like one) are tried at 16, 64, 256 ... 65536.
 // An error names node, operator and reason (for example an input shape an operator cannot take).

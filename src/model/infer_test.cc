@@ -120,6 +120,39 @@ TEST(Infer, OpenDimensionsTakeTheDefaultAndAreListed) {
             (Strings{"x: dimension 0 ('batch') taken as 1", "x: dimension 2 taken as 1"}));
 }
 
+TEST(Infer, OpenDimensionsAreThoseOfWhatIsFed) {
+  Sketch sketch;
+  sketch.input("x", {-1, 3, -1});
+  sketch.input("fixed", {4});
+  InferOptions options;
+  std::vector<std::string> asked;
+  options.open_shape = [&asked](const ValueInfo& input) -> std::optional<Shape> {
+    asked.push_back(input.name);
+    return Shape{2, 99, 7};  // what is fixed stays
+  };
+  const auto result = sketch.infer(options);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->values.at("x").dims, (Shape{2, 3, 7}));
+  EXPECT_EQ(asked, (std::vector<std::string>{"x"}));
+  EXPECT_TRUE(result->defaulted.empty());
+  options.shapes["x"] = {1, 3, 1};
+  EXPECT_EQ(sketch.infer(options)->values.at("x").dims, (Shape{1, 3, 1}));
+  options.shapes.clear();
+  options.open_shape = [](const ValueInfo&) -> std::optional<Shape> { return Shape{2, 3}; };
+  EXPECT_EQ(sketch.infer(options)->values.at("x").dims, (Shape{1, 3, 1}));
+}
+
+TEST(Infer, DimensionsOfOneNameAreEqual) {
+  Sketch sketch;
+  sketch.input("x", {-1, 3}).input("state", {2, -1});
+  sketch.model().graph.inputs[0].dims[0].name = "batch";
+  sketch.model().graph.inputs[1].dims[1].name = "batch";
+  const auto result = sketch.infer({{{"x", {5, 3}}}, 1});
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->values.at("state").dims, (Shape{2, 5}));
+  EXPECT_TRUE(result->defaulted.empty());
+}
+
 TEST(Infer, AShapeFromTheCallerWins) {
   Sketch sketch;
   sketch.input("x", {-1, 3}).node("Relu", {"x"}, {"y"});

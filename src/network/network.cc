@@ -59,6 +59,12 @@ Network make_network(const std::string& path, const ChipConfig& chip, package::P
   return Network(std::move(state));
 }
 
+DeclaredShape declared_shape(const model::ValueInfo& value) {
+  DeclaredShape shape{value.name, {}, value.format, value.has_shape};
+  for (const model::Dimension& dim : value.dims) shape.dims.push_back(dim.value);
+  return shape;
+}
+
 }  // namespace
 
 namespace network {
@@ -67,6 +73,11 @@ model::InferOptions infer_options(const LoadOptions& options) {
   model::InferOptions infer;
   infer.shapes = options.shapes;
   infer.lengths = options.lengths;
+  if (options.open_shape) {
+    infer.open_shape = [ask = options.open_shape](const model::ValueInfo& input) {
+      return ask(declared_shape(input));
+    };
+  }
   for (const auto& [name, tensor] : options.constants) {
     infer.constants[name] = std::make_shared<const Tensor>(tensor);
   }
@@ -329,10 +340,8 @@ Result<DeclaredShapes> Network::declared_shapes(const std::string& path) {
     const auto declared = [](const std::vector<model::ValueInfo>& values) {
       std::vector<DeclaredShape> shapes;
       for (const model::ValueInfo& value : values) {
-        if (!value.has_shape || value.kind != model::ValueKind::kTensor) continue;
-        DeclaredShape shape{value.name, {}};
-        for (const model::Dimension& dim : value.dims) shape.dims.push_back(dim.value);
-        shapes.push_back(std::move(shape));
+        if (value.kind != model::ValueKind::kTensor) continue;
+        shapes.push_back(declared_shape(value));
       }
       return shapes;
     };

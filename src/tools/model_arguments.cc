@@ -5,6 +5,7 @@
 #include "arch/format_choice.h"
 #include "network/firmware_file.h"
 #include "network/network.h"
+#include "tools/files/model_inputs.h"
 #include "tools/files/safetensors.h"
 #include "tools/terminal/console.h"
 #include "tools/verb.h"
@@ -31,6 +32,13 @@ Result<std::pair<std::string, Shape>> parse_shape(const std::string& text) {
   return std::pair{text.substr(0, equals), dims};
 }
 
+void add_constant_option(CLI::App& app, std::vector<std::string>& constants) {
+  app.add_option(
+      "--constant", constants,
+      "value of a model's input, known at compile time: NAME=16000, NAME=1,3,48,320, NAME=true "
+      "or NAME=FILE (.npy, .pb); the network has no such input then");
+}
+
 void ModelArguments::add_to(CLI::App& app, const char* what) {
   app.add_option("model", model, what)->required();
   app.add_option("--arch", arch, "architecture: a profile's name or a .toml file")
@@ -39,6 +47,7 @@ void ModelArguments::add_to(CLI::App& app, const char* what) {
                  "number formats in place of the architecture's: " + format_choices() +
                      ", or int8 (what a quantised model has itself)");
   app.add_option("--shape", shapes, "shape of an input with open dimensions: NAME=1x3x48x320");
+  add_constant_option(app, constants);
   app.add_option("--weights", weights,
                  "safetensors file: weights and biases by layer in place of the model's (what a "
                  "derived PyTorch module saves); of a program: the package that has its weights");
@@ -82,6 +91,8 @@ Result<LoadOptions> ModelArguments::load_options() const {
     TESSERA_TRY(const auto shape, parse_shape(text));
     options.shapes[shape.first] = shape.second;
   }
+  TESSERA_TRY(options.constants, parse_constants(model, constants));
+  if (!fed.empty()) options.open_shape = shapes_of_files(fed);
   if (!weights.empty()) {
     TESSERA_TRY(options.weights, read_safetensors(weights));
   }
@@ -98,6 +109,8 @@ FileRoles ModelArguments::file_roles() const {
   FileRoles roles;
   roles.read("the model", model);
   roles.read("--weights", weights);
+  for (const std::string& text : constants)
+    roles.read("--constant", text.substr(text.rfind('=') + 1));
   roles.read_architecture(arch);
   return roles;
 }
@@ -115,7 +128,6 @@ Result<Network> ModelArguments::load(FileRoles& roles) const {
 }
 
 Result<Network> ModelArguments::load() const {
-  TESSERA_TRY(const LoadOptions options, load_options());
   if (network::is_program_file(model)) {
     return Error{
         ErrorCode::kInvalidArgument,
@@ -125,6 +137,7 @@ Result<Network> ModelArguments::load() const {
   }
   if (package::kind_of_file(model) == package::FileKind::kPackage) {
     const char* const fixed = !shapes.empty()           ? "--shape"
+                              : !constants.empty()      ? "--constant"
                               : !weights.empty()        ? "--weights"
                               : tile_budget_bytes != 0  ? "--tile-budget"
                               : everything_through_dram ? "--through-dram"
@@ -137,6 +150,7 @@ Result<Network> ModelArguments::load() const {
                                model, fixed)};
     }
   }
+  TESSERA_TRY(const LoadOptions options, load_options());
   TESSERA_TRY(Network network, Network::load(model, options));
   TESSERA_RETURN_IF_ERROR(check_format(network.state().graph()));
   const Placement& placement = network.placement();
@@ -165,6 +179,7 @@ Error belongs_to_models(const std::string& path, const char* option) {
 
 Status ModelArguments::check_program_options() const {
   const char* const option = !shapes.empty()           ? "--shape"
+                             : !constants.empty()      ? "--constant"
                              : !format.empty()         ? "--format"
                              : tile_budget_bytes != 0  ? "--tile-budget"
                              : everything_through_dram ? "--through-dram"

@@ -52,9 +52,12 @@ inline constexpr const char* kModelOrProgram =
 struct ModelArguments {
   std::string model;
   std::string arch = "tessera128";
-  std::string format;               // empty: the architecture's
-  std::vector<std::string> shapes;  // NAME=1x3x48x320
-  std::string weights;              // a safetensors file, or empty
+  std::string format;                  // empty: the architecture's
+  std::vector<std::string> shapes;     // NAME=1x3x48x320
+  std::vector<std::string> constants;  // NAME=VALUE
+  // NAME=FILE of what will be fed: open dimensions that no --shape gives are those of the files.
+  std::vector<std::string> fed;
+  std::string weights;  // a safetensors file, or empty
   std::int64_t tile_budget_bytes = 0;
   bool everything_through_dram = false;
   bool no_weight_compression = false;
@@ -82,6 +85,9 @@ struct ModelArguments {
   // With --format int8, the graph of a model whose products are not of integers is an error.
   Status check_format(const graph::Graph& graph) const;
 };
+
+// --constant, where a verb does not take all of ModelArguments.
+void add_constant_option(CLI::App& app, std::vector<std::string>& constants);
 
 // --functions: virtual functions of the device sim.
 void add_functions_option(CLI::App& app, int& functions);

@@ -150,6 +150,7 @@ Result<std::vector<Tenant>> tenants_of(const RunArguments& arguments) {
     }
   }
   TESSERA_RETURN_IF_ERROR(give_inputs(arguments, tenants));
+  for (Tenant& tenant : tenants) tenant.arguments.model.fed = tenant.arguments.inputs;
   return tenants;
 }
 

@@ -145,7 +145,10 @@ Action compare_verb(CLI::App& app) {
   app.add_option("--plant-fault", arguments->fault_node,
                  "change this node's weights on side b, to see that the difference is found there");
   app.add_flag("--all", arguments->all, "list every layer");
-  return [arguments] { return compare(*arguments); };
+  return [arguments] {
+    arguments->model.fed = arguments->inputs;
+    return compare(*arguments);
+  };
 }
 
 }  // namespace tessera::tools

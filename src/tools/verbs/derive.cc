@@ -360,6 +360,7 @@ Action derive_verb(CLI::App& app) {
       "package that has its weights");
   app.add_option("--shape", arguments->model.shapes,
                  "shape of a model's input with open dimensions: NAME=1x3x48x320");
+  add_constant_option(app, arguments->model.constants);
   arguments->cores.add_to(app);
   app.add_option("--verify", arguments->verify,
                  "run this many inputs through program and derived software and compare all bits")
@@ -377,7 +378,10 @@ Action derive_verb(CLI::App& app) {
   app.add_option("--plant-fault", arguments->fault_node,
                  "round this layer's result one bit short, to see that it is found");
   app.add_flag("--json", arguments->model.json, "print one JSON object");
-  return [arguments] { return derive(*arguments); };
+  return [arguments] {
+    arguments->model.fed = arguments->inputs;
+    return derive(*arguments);
+  };
 }
 
 }  // namespace tessera::tools

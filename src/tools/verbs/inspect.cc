@@ -209,6 +209,7 @@ Action inspect_verb(CLI::App& app) {
       ->required();
   app.add_option("--shape", model.shapes,
                  "model: shape of an input with open dimensions: NAME=1x3x48x320");
+  add_constant_option(app, model.constants);
   app.add_option("--arch", model.arch, "model with --graph: architecture")->capture_default_str();
   app.add_flag("--graph", arguments->graph, "print the typed graph instead (model or package)");
   app.add_flag("--json", model.json, "print one JSON object");

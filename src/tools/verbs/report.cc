@@ -236,7 +236,10 @@ Action report_verb(CLI::App& app) {
       ->needs(formats);
   app.add_option("--threads", study.threads, "with --formats: threads of the host (0: all)")
       ->needs(formats);
-  return [arguments] { return report(*arguments); };
+  return [arguments] {
+    arguments->model.fed = arguments->format_study.inputs;
+    return report(*arguments);
+  };
 }
 
 }  // namespace tessera::tools

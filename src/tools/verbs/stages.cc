@@ -55,7 +55,7 @@ Status dump_passes(const StageArguments& arguments, FileRoles& roles) {
   options.quantise_vector_inputs = chip.formats.vector_inputs == VectorInputs::kQuantised;
   options.quantised_bytes = chip.formats.quantised_bytes;
   options.kernel_memory = network::kernel_memory(chip, load.region_share);
-  options.infer.shapes = load.shapes;
+  options.infer = network::infer_options(load);
   int index = 0;
   OutputFiles files;
   Status status;

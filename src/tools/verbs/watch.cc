@@ -192,7 +192,10 @@ Action watch_verb(CLI::App& app) {
   app.add_flag("--tune", arguments->tune, "balance the threads of the stages while running");
   app.add_option("--seconds", arguments->seconds, "end after so long (0: at Ctrl-C)")
       ->check(CLI::NonNegativeNumber);
-  return [arguments] { return watch(*arguments); };
+  return [arguments] {
+    arguments->model.fed = arguments->inputs;
+    return watch(*arguments);
+  };
 }
 
 }  // namespace tessera::tools
