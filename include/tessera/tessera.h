@@ -4,6 +4,7 @@
 #include "tessera/card_schedule.h"
 #include "tessera/card_status.h"
 #include "tessera/device_kind.h"
+#include "tessera/dynamic_network.h"
 #include "tessera/file.h"
 #include "tessera/format.h"
 #include "tessera/memory.h"

@@ -121,6 +121,28 @@ TEST_F(InferControl, ATripCountThatIsDataIsRefusedAndNamedAsDecidingShapes) {
   EXPECT_EQ(infer(model_, options_)->inputs, Strings{"x"});
 }
 
+TEST_F(InferControl, ABranchThatIsNotPossibleLeavesTheConditionToDecide) {
+  auto small = std::make_shared<Subgraph>(), large = std::make_shared<Subgraph>();
+  small->nodes = {node("Identity", {"x"}, {"a"})};
+  small->outputs = {info("a", Format::kF32, {2})};
+  large->nodes = {node("MatMul", {"x", "w"}, {"b"})};
+  large->outputs = {info("b", Format::kF32, {2})};
+  model_.graph.initializers["w"] = floats({3, 2}, {1, 2, 3, 4, 5, 6});
+  model_.graph.inputs = {info("x", Format::kF32, {2}), info("c", Format::kBool, {})};
+  model_.graph.nodes = {node("If", {"c"}, {"y"},
+                             {{"then_branch", std::shared_ptr<const Subgraph>(large)},
+                              {"else_branch", std::shared_ptr<const Subgraph>(small)}})};
+  model_.graph.outputs = {info("y", Format::kF32, {2})};
+  EXPECT_NE(error().find("the condition 'c' is not a constant, and then_branch is not possible"),
+            std::string::npos)
+      << error();
+  EXPECT_EQ(inputs_that_decide_shapes(model_, options_), Strings{"c"});
+  Tensor no = Tensor::zeros(Format::kBool, {});
+  options_.constants["c"] = std::make_shared<const Tensor>(no);
+  const Tensor x = floats({2}, {7, 8});
+  EXPECT_EQ(output({{"x", x}}, "y"), x);
+}
+
 TEST_F(InferControl, ALoopEndsWhenItsConditionSays) {
   auto body = std::make_shared<Subgraph>();
   body->inputs = {info("i", Format::kI64, {}), info("going", Format::kBool, {}),

@@ -273,10 +273,21 @@ Status Walk::visit_if(const Node& node, Scope& scope) {
   return {};
 }
 
-// Both branches run, and the condition picks among their results while the model runs.
+// Both branches run, and the condition picks among their results while the model runs. A branch may be possible for
+// those shapes alone that it is taken with: then the condition decides what is compiled.
 Status Walk::choose(const Node& node, const std::string& condition, Scope& scope) {
-  TESSERA_TRY(const std::vector<Held> yes, branch(node, "then_branch", scope));
-  TESSERA_TRY(const std::vector<Held> no, branch(node, "else_branch", scope));
+  const auto then_held = branch(node, "then_branch", scope);
+  const auto else_held = branch(node, "else_branch", scope);
+  if (!then_held.ok() && !else_held.ok()) return then_held.error();
+  if (!then_held.ok() || !else_held.ok()) {
+    blocking_ = {condition};
+    return ops::unsupported(fmt::format(
+        "the condition '{}' is not a constant, and {} is not possible with these shapes: {}",
+        node.inputs[0], then_held.ok() ? "else_branch" : "then_branch",
+        (then_held.ok() ? else_held : then_held).error().message));
+  }
+  const std::vector<Held>& yes = *then_held;
+  const std::vector<Held>& no = *else_held;
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
     const bool tensors = yes[i].is_tensor() && no[i].is_tensor();

@@ -1,0 +1,93 @@
+// One model for inputs of many shapes: a network for each combination that comes, compiled when it comes and kept.
+//
+//   DynamicNetwork::open("model.onnx")  ─►  network_for(inputs)  ─►  Network ─► Session, Runtime
+//   DynamicSession::open(network)       ─►  run(inputs)          ─►  outputs, cycles
+//
+// Dimensions that the model leaves open are those of the inputs. Inputs whose values decide what is computed (a sample rate
+// that an If asks for, the shape of a Reshape, the trips of a Loop) are found when compiling shows them, and networks are
+// chosen by their values, too.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/network.h"
+#include "tessera/result.h"
+#include "tessera/session.h"
+#include "tessera/tensor.h"
+
+namespace tessera {
+
+// How many elements a dimension may have, both ends included.
+struct DimensionRange {
+  std::int64_t least = 0, most = INT64_MAX;
+};
+
+struct DynamicOptions {
+  LoadOptions load =
+      {};  // with `shapes` and `constants` some inputs are fixed for good; `open_shape` is not asked
+  // Of an input, a range for each dimension; others are an error that names them. Inputs without any take what comes.
+  std::map<std::string, std::vector<DimensionRange>> ranges = {};
+  std::int64_t networks_max =
+      16;  // that are kept, at least 1; the one that was not used for longest goes first
+  // Where packages are kept between processes, by a digest of model, options, shapes and deciding values; made if it is not
+  // there. Empty: nowhere. The files that were not used for longest go when they are more than this together.
+  std::string cache_folder = {};
+  std::int64_t cache_bytes_max = std::int64_t{4} << 30;
+};
+
+// What has become of the calls of network_for().
+struct DynamicCounters {
+  std::int64_t kept = 0;      // the network was there
+  std::int64_t loaded = 0;    // its package lay in the folder
+  std::int64_t compiled = 0;  // anew
+};
+
+// Internal; see src/network/dynamic_network.cc.
+class DynamicNetworkState;
+
+// A handle that may be copied and used by several threads; two that ask for the same shapes at once compile them once.
+class DynamicNetwork {
+ public:
+  // An ONNX model, which is read once. kInvalidArgument for a package or a program, whose shapes are settled, and for
+  // options that do not fit the model.
+  static Result<DynamicNetwork> open(const std::string& path, const DynamicOptions& options = {});
+
+  // In the order in which inputs are given: all that the model has but those that `load.constants` settles.
+  const std::vector<DeclaredShape>& inputs() const;
+  // For inputs in that order. The error says which input does not fit, or what cannot be compiled.
+  Result<Network> network_for(const std::vector<Tensor>& inputs) const;
+  // Of these inputs those that the network takes, in its order: what decides has done so.
+  Result<std::vector<Tensor>> inputs_of(const Network& network,
+                                        const std::vector<Tensor>& inputs) const;
+  // Inputs that have been found to decide, sorted.
+  std::vector<std::string> deciding_inputs() const;
+  DynamicCounters counters() const;
+
+ private:
+  explicit DynamicNetwork(std::shared_ptr<DynamicNetworkState> state) : state_(std::move(state)) {}
+  std::shared_ptr<DynamicNetworkState> state_;
+};
+
+// Sessions of a dynamic network's networks on one kind of device, opened when they are needed. For one thread at a time.
+class DynamicSession {
+ public:
+  // `sessions_max` at least 1: so many are open at once.
+  static Result<DynamicSession> open(DynamicNetwork network, const SessionOptions& options = {},
+                                     std::int64_t sessions_max = 4);
+  // Inputs in the order of DynamicNetwork::inputs().
+  Result<RunResult> run(const std::vector<Tensor>& inputs);
+  // That of the last run, whose outputs are the result's; nothing before the first one.
+  std::optional<Network> network() const;
+
+ private:
+  struct State;
+  explicit DynamicSession(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,356 @@
+#include "tessera/dynamic_network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <list>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "arch/architecture_file.h"
+#include "base/guarded.h"
+#include "model/import.h"
+#include "network/firmware_file.h"
+#include "network/network.h"
+#include "network/package_cache.h"
+#include "package/container.h"
+#include "package/elsewhere.h"
+#include "package/sha256.h"
+#include "tessera/file.h"
+
+namespace tessera {
+namespace {
+
+// An input of no more elements than this, of integers or booleans, may decide: data may not, for which each run would
+// be compiled anew.
+constexpr std::int64_t kDecidingElementsMax = 64;
+
+Error invalid(std::string what) { return {ErrorCode::kInvalidArgument, std::move(what)}; }
+
+std::string dims_of(const Shape& dims) {
+  std::string text;
+  for (const std::int64_t extent : dims) {
+    text += (text.empty() ? "" : "x") + (extent < 0 ? "?" : std::to_string(extent));
+  }
+  return text.empty() ? "scalar" : text;
+}
+
+bool may_decide(const Tensor& tensor) {
+  const Format format = tensor.format;
+  const bool is_float = format == Format::kF16 || format == Format::kBf16 ||
+                        format == Format::kF32 || format == Format::kF64;
+  return !is_float && element_count(tensor.dims) <= kDecidingElementsMax;
+}
+
+std::string bytes_text(const Tensor& tensor) {
+  return fmt::format("{}:{}:{}", format_name(tensor.format), dims_of(tensor.dims),
+                     package::sha256_text(package::sha256(std::span(tensor.bytes))));
+}
+
+// What of the options is in a package.
+std::string options_text(const LoadOptions& options) {
+  std::string text =
+      fmt::format("{} {} {} {} {}", options.tile_budget_bytes, options.resident,
+                  options.compress_weights, options.require_full_offload, options.region_share);
+  for (const auto& [name, shape] : options.shapes)
+    text += fmt::format("\n{}={}", name, dims_of(shape));
+  for (const auto& [name, length] : options.lengths) text += fmt::format("\n{}[{}]", name, length);
+  for (const auto* tensors : {&options.constants, &options.weights}) {
+    for (const auto& [name, tensor] : *tensors)
+      text += fmt::format("\n{}={}", name, bytes_text(tensor));
+  }
+  return text;
+}
+
+}  // namespace
+
+class DynamicNetworkState {
+ public:
+  // A network, or the place of one that is being made.
+  struct Slot {
+    std::string key;
+    std::mutex making;
+    std::shared_ptr<const NetworkState> network;  // with `making` held
+  };
+
+  DynamicNetworkState(std::string of_path, DynamicOptions asked, ChipConfig of_chip,
+                      model::Model of_model)
+      : path(std::move(of_path)),
+        options(std::move(asked)),
+        chip(std::move(of_chip)),
+        model(std::move(of_model)),
+        cache(options.cache_folder, options.cache_bytes_max) {}
+
+  Result<Network> network_for(const std::vector<Tensor>& given);
+  Status check(const std::vector<Tensor>& given) const;
+
+  const std::string path;
+  const DynamicOptions options;
+  const ChipConfig chip;
+  const model::Model model;
+  const network::PackageCache cache;
+  std::vector<DeclaredShape> inputs;
+  std::string digest;  // of model, architecture and options
+
+  std::mutex mutex;                        // of what follows; not held while something is compiled
+  std::list<std::shared_ptr<Slot>> slots;  // the last one used first
+  std::set<std::string> deciding;
+  DynamicCounters counters;
+
+ private:
+  std::string key_of(const std::vector<Tensor>& given);
+  std::shared_ptr<Slot> slot_of(const std::string& key);
+  void forget(const std::shared_ptr<Slot>& slot);
+  LoadOptions options_for(const std::vector<Tensor>& given);
+  Result<Network> make(const std::vector<Tensor>& given);
+  Result<Network> compile(const std::vector<Tensor>& given, LoadOptions load);
+  bool bind(const std::vector<Tensor>& given, LoadOptions& load);
+  std::string digest_of(const LoadOptions& load) const;
+};
+
+Status DynamicNetworkState::check(const std::vector<Tensor>& given) const {
+  if (given.size() != inputs.size()) {
+    return invalid(fmt::format("{} inputs, the model has {}", given.size(), inputs.size()));
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const DeclaredShape& input = inputs[i];
+    const Tensor& tensor = given[i];
+    bool fits = tensor.format == input.format &&
+                (!input.has_shape || tensor.dims.size() == input.dims.size());
+    for (std::size_t axis = 0; fits && input.has_shape && axis < input.dims.size(); ++axis) {
+      fits = input.dims[axis] < 0 || input.dims[axis] == tensor.dims[axis];
+    }
+    if (!fits) {
+      return invalid(fmt::format("input '{}': found {} {}, the model takes {} {}", input.name,
+                                 format_name(tensor.format), dims_of(tensor.dims),
+                                 format_name(input.format), dims_of(input.dims)));
+    }
+    const auto range = options.ranges.find(input.name);
+    if (range == options.ranges.end()) continue;
+    for (std::size_t axis = 0; axis < tensor.dims.size(); ++axis) {
+      const auto [least, most] = range->second[axis];
+      if (least <= tensor.dims[axis] && tensor.dims[axis] <= most) continue;
+      return invalid(
+          fmt::format("input '{}': dimension {} is {}, allowed by the options are {} to {}",
+                      input.name, axis, tensor.dims[axis], least, most));
+    }
+  }
+  return {};
+}
+
+// With `mutex` held.
+std::string DynamicNetworkState::key_of(const std::vector<Tensor>& given) {
+  std::string key;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    key += dims_of(given[i].dims) + ";";
+    if (!deciding.contains(inputs[i].name)) continue;
+    key.append(reinterpret_cast<const char*>(given[i].bytes.data()), given[i].bytes.size());
+  }
+  return key;
+}
+
+// With `mutex` held.
+std::shared_ptr<DynamicNetworkState::Slot> DynamicNetworkState::slot_of(const std::string& key) {
+  const auto found =
+      std::ranges::find_if(slots, [&key](const auto& slot) { return slot->key == key; });
+  if (found != slots.end()) {
+    slots.splice(slots.begin(), slots, found);
+    return slots.front();
+  }
+  slots.push_front(std::make_shared<Slot>());
+  slots.front()->key = key;
+  while (std::ssize(slots) > options.networks_max) slots.pop_back();
+  return slots.front();
+}
+
+void DynamicNetworkState::forget(const std::shared_ptr<Slot>& slot) {
+  const std::lock_guard lock(mutex);
+  slots.remove(slot);
+}
+
+Result<Network> DynamicNetworkState::network_for(const std::vector<Tensor>& given) {
+  TESSERA_RETURN_IF_ERROR(check(given));
+  std::shared_ptr<Slot> slot;
+  {
+    const std::lock_guard lock(mutex);
+    slot = slot_of(key_of(given));
+  }
+  const std::lock_guard making(slot->making);
+  if (slot->network != nullptr) {
+    const std::lock_guard lock(mutex);
+    ++counters.kept;
+    return Network(slot->network);
+  }
+  auto made = make(given);
+  if (!made.ok()) {
+    forget(slot);
+    return made.error();
+  }
+  slot->network = made->share();
+  // What decides may have been found just now.
+  const std::lock_guard lock(mutex);
+  slot->key = key_of(given);
+  return made;
+}
+
+LoadOptions DynamicNetworkState::options_for(const std::vector<Tensor>& given) {
+  LoadOptions load = options.load;
+  load.open_shape = {};
+  const std::lock_guard lock(mutex);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (deciding.contains(inputs[i].name)) {
+      load.constants[inputs[i].name] = given[i];
+    } else {
+      load.shapes[inputs[i].name] = given[i].dims;
+    }
+  }
+  return load;
+}
+
+// Of the inputs that compiling failed for, those that may decide have their values from now on. Whether there was one.
+bool DynamicNetworkState::bind(const std::vector<Tensor>& given, LoadOptions& load) {
+  const auto names = model::inputs_that_decide_shapes(model, network::infer_options(load));
+  bool bound = false;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const std::string& name = inputs[i].name;
+    if (std::ranges::find(names, name) == names.end() || !may_decide(given[i])) continue;
+    load.constants[name] = given[i];
+    load.shapes.erase(name);
+    const std::lock_guard lock(mutex);
+    deciding.insert(name);
+    bound = true;
+  }
+  return bound;
+}
+
+std::string DynamicNetworkState::digest_of(const LoadOptions& load) const {
+  const std::string text = digest + "\n" + options_text(load);
+  return package::sha256_text(package::sha256(std::as_bytes(std::span(text))));
+}
+
+Result<Network> DynamicNetworkState::make(const std::vector<Tensor>& given) {
+  const LoadOptions load = options_for(given);
+  if (auto package = cache.find(digest_of(load))) {
+    auto network = network::network_from_package(std::move(*package), chip);
+    if (network.ok()) {
+      const std::lock_guard lock(mutex);
+      ++counters.loaded;
+      return network;
+    }
+  }
+  return compile(given, load);
+}
+
+Result<Network> DynamicNetworkState::compile(const std::vector<Tensor>& given, LoadOptions load) {
+  auto graph = network::graph_of_model(model, chip, load);
+  while (!graph.ok() && bind(given, load)) graph = network::graph_of_model(model, chip, load);
+  if (!graph.ok()) return graph.error().with_context("compiling '" + path + "'");
+  auto network = network::network_from_graph(std::move(*graph), chip, load);
+  if (!network.ok()) return network.error().with_context("compiling '" + path + "'");
+  TESSERA_RETURN_IF_ERROR(cache.put(digest_of(load), network->state().package));
+  const std::lock_guard lock(mutex);
+  ++counters.compiled;
+  return network;
+}
+
+namespace {
+
+// The model's bytes and those of the files that it names.
+Result<std::string> digest_of_files(std::span<const std::byte> bytes, const model::Model& model,
+                                    const ChipConfig& chip, const LoadOptions& load) {
+  std::string text = package::sha256_text(package::sha256(bytes));
+  for (const std::string& file : model.external_files) {
+    TESSERA_TRY(const std::vector<std::byte> data, read_file(file));
+    text += "\n" + package::sha256_text(package::sha256(std::span(data)));
+  }
+  return text +
+         fmt::format("\n{} {:016x} {}\n", TESSERA_VERSION, fingerprint(chip), options_text(load));
+}
+
+Status check_options(const DynamicOptions& options, const std::vector<DeclaredShape>& inputs) {
+  if (options.networks_max < 1 || options.cache_bytes_max < 0) {
+    return invalid(
+        fmt::format("DynamicOptions: {} networks and {} bytes, allowed are 1 or more and 0 or more",
+                    options.networks_max, options.cache_bytes_max));
+  }
+  for (const auto& [name, ranges] : options.ranges) {
+    const auto input = std::ranges::find(inputs, name, &DeclaredShape::name);
+    if (input == inputs.end()) {
+      return invalid(fmt::format("DynamicOptions::ranges: the model has no input '{}'", name));
+    }
+    if (!input->has_shape || ranges.size() == input->dims.size()) continue;
+    return invalid(fmt::format("DynamicOptions::ranges of '{}': {} dimensions, the input has {}",
+                               name, ranges.size(), input->dims.size()));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<DynamicNetwork> DynamicNetwork::open(const std::string& path,
+                                            const DynamicOptions& options) {
+  return guarded("opening a model", [&]() -> Result<DynamicNetwork> {
+    if (network::is_program_file(path) ||
+        package::kind_of_file(path) != package::FileKind::kOther) {
+      return invalid(fmt::format(
+          "'{}' is compiled already, for shapes that are settled; give the model", path));
+    }
+    TESSERA_TRY(ChipConfig chip, load_chip_config(options.load.arch));
+    TESSERA_TRY(const std::vector<std::byte> bytes, read_file(path));
+    TESSERA_TRY(model::Model model, model::import_bytes(bytes, path, package::folder_of(path)));
+    TESSERA_TRY(std::string digest, digest_of_files(bytes, model, chip, options.load));
+    auto state =
+        std::make_shared<DynamicNetworkState>(path, options, std::move(chip), std::move(model));
+    state->digest = std::move(digest);
+    for (const model::ValueInfo& input : state->model.graph.inputs) {
+      if (options.load.constants.contains(input.name)) continue;
+      if (input.kind != model::ValueKind::kTensor) {
+        return Error{ErrorCode::kUnsupported,
+                     fmt::format("'{}': input '{}' is no tensor; Network::load takes such models",
+                                 path, input.name)};
+      }
+      DeclaredShape declared{input.name, {}, input.format, input.has_shape};
+      for (const model::Dimension& dim : input.dims) declared.dims.push_back(dim.value);
+      state->inputs.push_back(std::move(declared));
+    }
+    TESSERA_RETURN_IF_ERROR(check_options(options, state->inputs));
+    TESSERA_RETURN_IF_ERROR(state->cache.open());
+    return DynamicNetwork(std::move(state));
+  });
+}
+
+const std::vector<DeclaredShape>& DynamicNetwork::inputs() const { return state_->inputs; }
+
+Result<Network> DynamicNetwork::network_for(const std::vector<Tensor>& inputs) const {
+  return guarded("compiling a model", [&] { return state_->network_for(inputs); });
+}
+
+Result<std::vector<Tensor>> DynamicNetwork::inputs_of(const Network& network,
+                                                      const std::vector<Tensor>& inputs) const {
+  return guarded("giving inputs", [&]() -> Result<std::vector<Tensor>> {
+    TESSERA_RETURN_IF_ERROR(state_->check(inputs));
+    std::vector<Tensor> taken;
+    for (const TensorDescription& wanted : network.inputs()) {
+      const auto found = std::ranges::find(state_->inputs, wanted.name, &DeclaredShape::name);
+      if (found == state_->inputs.end()) {
+        return invalid(
+            fmt::format("the network's input '{}' is none of '{}'", wanted.name, state_->path));
+      }
+      taken.push_back(inputs[static_cast<std::size_t>(found - state_->inputs.begin())]);
+    }
+    return taken;
+  });
+}
+
+std::vector<std::string> DynamicNetwork::deciding_inputs() const {
+  const std::lock_guard lock(state_->mutex);
+  return {state_->deciding.begin(), state_->deciding.end()};
+}
+
+DynamicCounters DynamicNetwork::counters() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->counters;
+}
+
+}  // namespace tessera
