@@ -105,6 +105,19 @@ Result<LoadOptions> ModelArguments::load_options() const {
   return options;
 }
 
+void ModelArguments::feed(std::vector<std::string>& inputs) {
+  fed = inputs;
+  if (network::is_program_file(model) ||
+      package::kind_of_file(model) != package::FileKind::kOther) {
+    return;
+  }
+  const auto taken = take_deciding(model, [this] { return load_options(); }, inputs, constants);
+  for (const std::string& name : taken) {
+    show(stderr, "note: {}: a constant of the network, since its value decides what is computed\n",
+         name);
+  }
+}
+
 FileRoles ModelArguments::file_roles() const {
   FileRoles roles;
   roles.read("the model", model);

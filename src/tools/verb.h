@@ -80,6 +80,9 @@ struct ModelArguments {
   // Of devices for the network: a program's own, unless --arch gives it.
   std::string architecture_for(const Network& network) const;
   Result<LoadOptions> load_options() const;
+  // Of the inputs that will be fed: open dimensions are those of the files, and inputs that decide what is compiled
+  // become constants, which it says. Before anything is loaded.
+  void feed(std::vector<std::string>& inputs);
   // The architecture with the format: "tessera128+mxfp8e4m3".
   std::string architecture() const;
   // With --format int8, the graph of a model whose products are not of integers is an error.

@@ -120,6 +120,15 @@ TEST(ModelInputs, AConstantSettlesAShape) {
                      "decided.onnx"})
                 .status,
             0);
+  Tensor shape = Tensor::zeros(Format::kI64, {2});
+  shape.as<std::int64_t>()[0] = 6;
+  shape.as<std::int64_t>()[1] = 2;
+  ASSERT_TRUE(tools::write_npy("shape.npy", shape).ok());
+  const CommandResult fed =
+      tessera({"run", "decides.onnx", "--input", "shape=shape.npy", "--json"});
+  ASSERT_EQ(fed.status, 0) << fed.err;
+  EXPECT_EQ(fed.json()["outputs"][0]["dims"], nlohmann::json({6, 2}));
+  EXPECT_THAT(fed.err, HasSubstr("shape: a constant of the network"));
   EXPECT_THAT(tessera({"run", "decides.tpkg", "--constant", "shape=3,4"}).err,
               HasSubstr("give --constant to 'tessera compile'"));
   EXPECT_THAT(tessera({"run", "decides.onnx", "--constant", "z=1"}).err,

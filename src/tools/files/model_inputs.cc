@@ -10,11 +10,15 @@
 
 #include "arith/rounding.h"
 #include "model/import.h"
+#include "model/infer.h"
+#include "network/network.h"
 #include "tessera/picture.h"
 #include "tools/files/tensor_file.h"
 
 namespace tessera::tools {
 namespace {
+
+constexpr std::int64_t kDecidingElementsMax = 64;
 
 bool has_ending(std::string_view source, std::initializer_list<const char*> endings) {
   return std::ranges::any_of(endings, [source](const char* end) { return source.ends_with(end); });
@@ -97,6 +101,20 @@ std::optional<double> number_of(std::string_view text, Format format) {
   return number;
 }
 
+// Those of the texts that name a file of a few integers or booleans, by text.
+std::map<std::string, Tensor> small_tensors(const std::vector<std::string>& inputs) {
+  std::map<std::string, Tensor> small;
+  for (const std::string& text : inputs) {
+    const std::size_t equals = text.rfind('=');
+    if (equals == std::string::npos || !is_tensor_file(text)) continue;
+    auto tensor = read_tensor(text.substr(equals + 1));
+    if (!tensor.ok() || is_float(tensor->format)) continue;
+    if (element_count(tensor->dims) <= kDecidingElementsMax)
+      small.emplace(text, std::move(*tensor));
+  }
+  return small;
+}
+
 }  // namespace
 
 std::function<std::optional<Shape>(const DeclaredShape&)> shapes_of_files(
@@ -110,6 +128,34 @@ std::function<std::optional<Shape>(const DeclaredShape&)> shapes_of_files(
     if (!tensor.ok()) return std::nullopt;
     return std::move(tensor->dims);
   };
+}
+
+std::vector<std::string> take_deciding(const std::string& model,
+                                       const std::function<Result<LoadOptions>()>& options,
+                                       std::vector<std::string>& inputs,
+                                       std::vector<std::string>& constants) {
+  std::vector<std::string> taken;
+  const std::map<std::string, Tensor> small = small_tensors(inputs);
+  if (small.empty()) return taken;
+  const auto imported = model::import_file(model);
+  auto bound = options();
+  if (!imported.ok() || !bound.ok()) return taken;
+  for (bool found = true; found;) {
+    found = false;
+    for (const std::string& name :
+         model::inputs_that_decide_shapes(*imported, network::infer_options(*bound))) {
+      const auto text = std::ranges::find_if(
+          small, [&name](const auto& one) { return one.first.starts_with(name + "="); });
+      if (text == small.end() || bound->constants.contains(name)) continue;
+      bound->constants[name] = text->second;
+      bound->shapes.erase(name);
+      std::erase(inputs, text->first);
+      constants.push_back(text->first);
+      taken.push_back(name);
+      found = true;
+    }
+  }
+  return taken;
 }
 
 Result<Tensor> parse_constant(const std::string& value, const DeclaredShape& input) {

@@ -19,6 +19,14 @@ namespace tessera::tools {
 std::function<std::optional<Shape>(const DeclaredShape&)> shapes_of_files(
     std::vector<std::string> inputs);
 
+// Of `inputs` those whose values decide what is computed (a sample rate that an If asks for) go over to `constants`, both as
+// texts of the command line: tensor files of at most 64 integers or booleans, without which the model cannot be compiled.
+// Returns their names. Errors are left to the compilation.
+std::vector<std::string> take_deciding(const std::string& model,
+                                       const std::function<Result<LoadOptions>()>& options,
+                                       std::vector<std::string>& inputs,
+                                       std::vector<std::string>& constants);
+
 // "NAME=VALUE" each: a number, several with commas between, true or false, or a file (.npy, .pb). Elements and shape are
 // what the model of the file `model` declares; in a shape with one open dimension that is as long as the values need.
 // The error names the text, and what is allowed.

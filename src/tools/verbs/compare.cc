@@ -146,7 +146,7 @@ Action compare_verb(CLI::App& app) {
                  "change this node's weights on side b, to see that the difference is found there");
   app.add_flag("--all", arguments->all, "list every layer");
   return [arguments] {
-    arguments->model.fed = arguments->inputs;
+    arguments->model.feed(arguments->inputs);
     return compare(*arguments);
   };
 }

@@ -379,7 +379,7 @@ Action derive_verb(CLI::App& app) {
                  "round this layer's result one bit short, to see that it is found");
   app.add_flag("--json", arguments->model.json, "print one JSON object");
   return [arguments] {
-    arguments->model.fed = arguments->inputs;
+    arguments->model.feed(arguments->inputs);
     return derive(*arguments);
   };
 }

@@ -187,7 +187,7 @@ Action run_verb(CLI::App& app) {
       ->capture_default_str();
   return [arguments, &app] {
     arguments->arch_given = app.get_option("--arch")->count() > 0;
-    arguments->model.fed = arguments->inputs;
+    if (arguments->others.empty()) arguments->model.feed(arguments->inputs);
     return run(*arguments);
   };
 }

@@ -193,7 +193,7 @@ Action watch_verb(CLI::App& app) {
   app.add_option("--seconds", arguments->seconds, "end after so long (0: at Ctrl-C)")
       ->check(CLI::NonNegativeNumber);
   return [arguments] {
-    arguments->model.fed = arguments->inputs;
+    arguments->model.feed(arguments->inputs);
     return watch(*arguments);
   };
 }
