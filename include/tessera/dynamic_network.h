@@ -83,6 +83,7 @@ class DynamicSession {
   Result<RunResult> run(const std::vector<Tensor>& inputs);
   // That of the last run, whose outputs are the result's; nothing before the first one.
   std::optional<Network> network() const;
+  Status usable() const;  // kUnavailable in a process that was forked off after the opening
 
  private:
   struct State;

@@ -49,6 +49,35 @@ class Network:
     def nodes_on_host(self) -> int: ...
     def save_package(self, path: str) -> None: ...
 
+class DynamicCounters(TypedDict):
+    kept: int  # the network was there
+    loaded: int  # its package lay in the folder
+    compiled: int  # anew
+
+# One model (.onnx) for inputs of many shapes: a network for each combination that comes, compiled when it comes. ranges: of an
+# input (least, most) of each dimension, None where there is no end. networks_max: that are kept in memory. cache_folder:
+# where packages are kept between processes, cache_bytes_max of them together.
+class DynamicNetwork:
+    def __init__(self, path: str | os.PathLike[str], *, arch: str = "tessera128",
+                 shapes: Mapping[str, Sequence[int]] = {},
+                 ranges: Mapping[str, Sequence[tuple[int | None, int | None]]] = {},
+                 networks_max: int = 16, cache_folder: str = "",
+                 cache_bytes_max: int = ...) -> None: ...
+    # name, dtype, shape with -1 where the model leaves it open
+    @property
+    def inputs(self) -> list[tuple[str, str, list[int]]]: ...
+    # Names of inputs whose values have been found to decide what is computed.
+    @property
+    def deciding_inputs(self) -> list[str]: ...
+    @property
+    def counters(self) -> DynamicCounters: ...
+
+class DynamicSession:
+    def __init__(self, network: DynamicNetwork, device: DeviceKind = "host", threads: int = 0, *,
+                 cores: int = 1, sessions_max: int = 4) -> None: ...
+    # Arrays in the order of DynamicNetwork.inputs, or one dict by name.
+    def run(self, *inputs: ArrayLike | Mapping[str, ArrayLike]) -> Result: ...
+
 # The same.
 def load(source: str | os.PathLike[str] | Buffer, *, arch: str = "tessera128",
          shapes: Mapping[str, Sequence[int]] = {},

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/guarded.h"
+#include "base/process_mark.h"
 #include "tessera/dynamic_network.h"
 
 namespace tessera {
@@ -21,6 +22,7 @@ struct DynamicSession::State {
   SessionOptions options;
   std::int64_t sessions_max = 1;
   std::list<One> sessions;  // the last one used first
+  ProcessMark mark = {};
 };
 
 Result<DynamicSession::State::One*> DynamicSession::State::session_for(
@@ -48,17 +50,20 @@ Result<DynamicSession> DynamicSession::open(DynamicNetwork network, const Sessio
   }
   return guarded("opening a session", [&]() -> Result<DynamicSession> {
     return DynamicSession(
-        std::make_shared<State>(State{std::move(network), options, sessions_max, {}}));
+        std::make_shared<State>(State{std::move(network), options, sessions_max, {}, {}}));
   });
 }
 
 Result<RunResult> DynamicSession::run(const std::vector<Tensor>& inputs) {
-  return guarded("running", [&]() -> Result<RunResult> {
+  return guarded("running a network", [&]() -> Result<RunResult> {
+    TESSERA_RETURN_IF_ERROR(usable());
     TESSERA_TRY(State::One* const one, state_->session_for(inputs));
     TESSERA_TRY(const std::vector<Tensor> taken, state_->network.inputs_of(one->network, inputs));
     return one->session.run(taken);
   });
 }
+
+Status DynamicSession::usable() const { return state_->mark.check("session"); }
 
 std::optional<Network> DynamicSession::network() const {
   if (state_->sessions.empty()) return std::nullopt;

@@ -208,6 +208,8 @@ BLOCKS = {
             setup="cp examples/firmware/lstm.tasm .", before="using namespace tessera;\n",
             begin="std::vector<Tensor> vectors = {Tensor::zeros(Format::kF16, {5, 64})};\n",
             end="if (!result.ok() || result->outputs.empty() || result->cycles == 0) return 1;"),
+        'auto model   = DynamicNetwork::open("recogniser.onnx", {.ranges = {{"x", {{1, 8}, {3, 3}, {48, 48}, {16, 2048}}}},':
+            NotRun("tests/runtime/dynamic_network_test.cc holds this, on both devices"),
         'auto a = Network::load("a.onnx", {.region_share = 0.75});   // compiled for a part of the memories': Code(
             setup="cp relu.onnx a.onnx && tessera zoo mobilenet_v1 -o b.onnx",
             before="using namespace tessera;\n",

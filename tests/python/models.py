@@ -27,7 +27,8 @@ def message(*fields):
 
 
 def value_info(name, shape):
-    dims = message(*((1, message((1, extent))) for extent in shape))
+    """An extent below 0 is open."""
+    dims = message(*((1, message((1, extent)) if extent >= 0 else b"") for extent in shape))
     return message((1, name), (2, message((1, message((1, 1), (2, dims))))))  # 1: float32
 
 

@@ -18,6 +18,7 @@ except ModuleNotFoundError:
     print("skipped: NumPy is not installed")
     sys.exit(77)
 
+import models
 import tessera
 
 CASES = pathlib.Path("/usr/share/libonnx-testdata/data/node")
@@ -123,6 +124,34 @@ class Loading(unittest.TestCase):
                     self.assertEqual(self.run_on(loaded), (outputs, document["cycles"]), name)
                     for device in ("host", "ref"):
                         self.assertEqual(self.run_on(loaded, device)[0], outputs, (name, device))
+
+
+class Shapes(unittest.TestCase):
+    def test_one_model_takes_arrays_of_many_shapes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "open.onnx")
+            models.write(path, (1, 3, -1, -1), [(4, 1)])
+            ranges = {"x": [(1, 1), (3, 3), (1, None), (1, 32)]}
+            for compiled, loaded in ((2, 0), (0, 2)):  # the second one finds the packages of the first
+                network = tessera.DynamicNetwork(path, ranges=ranges, cache_folder=folder + "/kept")
+                self.assertEqual(network.inputs, [("x", "float32", [1, 3, -1, -1])])
+                for device in ("host", "sim"):
+                    session = tessera.DynamicSession(network, device)
+                    for shape in ((1, 3, 8, 8), (1, 3, 5, 30), (1, 3, 8, 8)):
+                        array = values(2, shape)
+                        found = session.run(array)
+                        fixed = tessera.Network(path, shapes={"x": shape})
+                        expected = tessera.Session(fixed, device).run(array)
+                        numpy.testing.assert_array_equal(found["y"], expected["y"])
+                        self.assertEqual(found.cycles, expected.cycles)
+                        numpy.testing.assert_array_equal(session.run({"x": array})[0], expected[0])
+                counters = network.counters
+                self.assertEqual((counters["compiled"], counters["loaded"]), (compiled, loaded))
+                with self.assertRaisesRegex(tessera.Error, "dimension 3 is 33"):
+                    session.run(values(2, (1, 3, 8, 33)))
+                with self.assertRaisesRegex(tessera.Error, "given 0 inputs"):
+                    session.run()
+                self.assertEqual(network.deciding_inputs, [])
 
 
 class Arrays(unittest.TestCase):
