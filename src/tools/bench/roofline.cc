@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tools/bench/stored_files.h"
 #include "tools/bench/zoo_run.h"
 #include "tools/report/roofline_text.h"
 #include "tools/terminal/console.h"
@@ -33,7 +34,55 @@ nlohmann::json to_json(const ZooRun& row) {
           {"cpu_seconds", row.cpu_seconds}};
 }
 
-void print(const std::vector<ZooRun>& rows, double mean, const std::string& arch) {
+// What the shares have in common. A model without work for the array has no roofline, nor a share.
+struct Summary {
+  int count = 0;
+  double geomean = 0;
+  const ZooRun* worst = nullptr;
+};
+constexpr std::int64_t kLargeMacs = 100'000'000;
+
+Summary summary_of(const std::vector<ZooRun>& rows, std::int64_t macs_min) {
+  Summary summary;
+  double logarithms = 0;
+  for (const ZooRun& row : rows) {
+    if (row.roofline.total_bound.macs < macs_min || row.roofline.share <= 0) continue;
+    ++summary.count;
+    logarithms += std::log(row.roofline.share);
+    if (summary.worst == nullptr || row.roofline.share < summary.worst->roofline.share) {
+      summary.worst = &row;
+    }
+  }
+  if (summary.count > 0) summary.geomean = std::exp(logarithms / summary.count);
+  return summary;
+}
+
+nlohmann::json to_json(const Summary& summary) {
+  if (summary.count == 0) return nullptr;
+  return {{"count", summary.count},
+          {"geomean_share", summary.geomean},
+          {"least_share", summary.worst->roofline.share},
+          {"least", summary.worst->name}};
+}
+
+std::string summary_text(const char* of, const Summary& summary) {
+  if (summary.count == 0) return "";
+  return fmt::format("{}: {} models, geometric mean {}, the least {} ({})\n", of, summary.count,
+                     percent(summary.geomean), percent(summary.worst->roofline.share),
+                     visible_text(summary.worst->name));
+}
+
+// A model that has no run, and why.
+struct LeftOut {
+  std::string name, reason;
+};
+
+struct Rows {
+  std::vector<ZooRun> runs;
+  std::vector<LeftOut> left_out;
+};
+
+std::string table_text(const std::vector<ZooRun>& rows) {
   TextTable table({"network", "cycles", "roofline", "share", "cells", "planar", "weights",
                    "transf.", "depend.", "start", "ports", "overlap", "CPU ms"});
   for (const ZooRun& row : rows) {
@@ -49,39 +98,98 @@ void print(const std::vector<ZooRun>& rows, double mean, const std::string& arch
                part(lost[Cause::kPorts]), part(lost.overlap),
                fmt::format("{:.0f}", row.cpu_seconds * 1e3)});
   }
-  show_lines(fmt::format(
-      "{}\ngeometric mean of the shares on {}: {}\n\n"
-      "roofline: sum over layers of max(MACs / peak, compulsory bytes / bandwidth); compulsory:\n"
+  return table.text(100);
+}
+
+void print(const Rows& rows, const std::string& arch, bool of_folder) {
+  std::string text = table_text(rows.runs) + "\n";
+  const Summary all = summary_of(rows.runs, 0);
+  if (of_folder) {
+    text += summary_text("all", all) +
+            summary_text("above 100 million products", summary_of(rows.runs, kLargeMacs));
+    for (const LeftOut& model : rows.left_out) {
+      text +=
+          fmt::format("left out: {}: {}\n", visible_text(model.name), visible_text(model.reason));
+    }
+  } else {
+    text += fmt::format("geometric mean of the shares on {}: {}\n", visible_text(arch),
+                        percent(all.geomean));
+  }
+  show_lines(
+      text +
+      "\nroofline: sum over layers of max(MACs / peak, compulsory bytes / bandwidth); "
+      "compulsory:\n"
       "          constants once, the network's inputs and outputs\n"
       "cells to start: percent of the run that went beyond it, by cause: empty cells of the "
       "array,\n"
       "          waiting for the planar engine, weights, transfers, results in the pipeline,\n"
-      "          start-up, ports of the state buffer; overlap: what layers saved in the shadow of "
-      "others\n",
-      table.text(100), visible_text(arch), percent(mean)));
+      "          start-up, ports of the state buffer; overlap: what layers saved in the shadow "
+      "of others\n");
+}
+
+Result<ZooRun> run_stored(const StoredFile& file, const std::string& arch) {
+  TESSERA_TRY(LoadOptions options, load_options(file, arch));
+  options.progress = progress_bar();
+  TESSERA_TRY(const Network network, Network::load(file.path, options));
+  return run_for_timing(file.name, network);
+}
+
+// A model that is refused is left out: what others bring is not all supported.
+Status add_folder(const RooflineSuite& suite, Rows& rows) {
+  TESSERA_TRY(const std::vector<StoredFile> files, stored_files(suite.models));
+  for (const StoredFile& file : files) {
+    auto run = run_stored(file, suite.arch);
+    if (run.ok()) {
+      rows.runs.push_back(std::move(*run));
+    } else {
+      rows.left_out.push_back({file.name, run.error().to_string()});
+    }
+  }
+  return {};
+}
+
+Status add_zoo(const RooflineSuite& suite, Rows& rows) {
+  TESSERA_TRY(const std::vector<zoo::ZooNetwork> networks, zoo_networks(suite.networks));
+  TESSERA_TRY(const ZooRunner runner, ZooRunner::make());
+  for (const zoo::ZooNetwork& network : networks) {
+    auto row = runner.run(network, suite.arch);
+    if (!row.ok()) return row.error().with_context(network.name);
+    rows.runs.push_back(std::move(row).value());
+  }
+  return {};
 }
 
 }  // namespace
 
 Status run_roofline_suite(const RooflineSuite& suite) {
-  TESSERA_TRY(const std::vector<zoo::ZooNetwork> networks, zoo_networks(suite.networks));
-  TESSERA_TRY(const ZooRunner runner, ZooRunner::make());
-  std::vector<ZooRun> rows;
-  double logarithms = 0;
-  for (const zoo::ZooNetwork& network : networks) {
-    auto row = runner.run(network, suite.arch);
-    if (!row.ok()) return row.error().with_context(network.name);
-    rows.push_back(std::move(row).value());
-    logarithms += std::log(rows.back().roofline.share);
+  Rows rows;
+  if (suite.models.empty() || !suite.networks.empty()) {
+    TESSERA_RETURN_IF_ERROR(add_zoo(suite, rows));
   }
-  const double mean = std::exp(logarithms / static_cast<double>(rows.size()));
+  if (!suite.models.empty()) TESSERA_RETURN_IF_ERROR(add_folder(suite, rows));
+  if (rows.runs.empty()) {
+    return Error{
+        ErrorCode::kUnsupported,
+        fmt::format("none of the {} models in '{}' runs; the first, '{}': {}", rows.left_out.size(),
+                    suite.models, rows.left_out.front().name, rows.left_out.front().reason)};
+  }
   if (!suite.json) {
-    print(rows, mean, suite.arch);
+    print(rows, suite.arch, !suite.models.empty());
     return {};
   }
-  nlohmann::json list = nlohmann::json::array();
-  for (const ZooRun& row : rows) list.push_back(to_json(row));
-  show_lines(json_text({{"arch", suite.arch}, {"geomean_share", mean}, {"networks", list}}) + "\n");
+  nlohmann::json list = nlohmann::json::array(), left_out = nlohmann::json::array();
+  for (const ZooRun& row : rows.runs) list.push_back(to_json(row));
+  for (const LeftOut& model : rows.left_out) {
+    left_out.push_back({{"network", model.name}, {"reason", model.reason}});
+  }
+  const Summary all = summary_of(rows.runs, 0);
+  show_lines(json_text({{"arch", suite.arch},
+                        {"geomean_share", all.geomean},
+                        {"all", to_json(all)},
+                        {"above_100_million_macs", to_json(summary_of(rows.runs, kLargeMacs))},
+                        {"networks", list},
+                        {"left_out", left_out}}) +
+             "\n");
   return {};
 }
 

@@ -33,6 +33,29 @@ Result<std::vector<zoo::ZooNetwork>> zoo_networks(const std::string& names) {
   return list;
 }
 
+Result<ZooRun> run_for_timing(const std::string& name, const Network& network) {
+  TESSERA_TRY(const isa::Program program,
+              link::link(network.state().package, network.state().chip));
+  SessionOptions options;
+  options.timing_only = true;
+  options.trace = true;
+  TESSERA_TRY(Session session, Session::open(network, options));
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < network.inputs().size(); ++i) {
+    inputs.push_back(random_tensor(network.inputs()[i], 0, i));
+  }
+  const double begin = cpu_seconds();
+  TESSERA_TRY(const RunResult run, session.run(inputs));
+  ZooRun result{.name = name,
+                .cycles = run.cycles,
+                .nodes_on_host = network.placement().nodes_on_host,
+                .idle_engine_cycles = idle_engine_cycles(run.engines),
+                .cpu_seconds = cpu_seconds() - begin,
+                .roofline = {}};
+  result.roofline = report::roofline_report(network, program, run);
+  return result;
+}
+
 Result<ZooRunner> ZooRunner::make() {
   std::error_code error;
   std::string path = std::filesystem::temp_directory_path(error) / "tessera-zoo-XXXXXX";
@@ -59,26 +82,7 @@ Result<ZooRun> ZooRunner::run(const zoo::ZooNetwork& network, const std::string&
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
   if (!loaded.ok()) return loaded.error();
-  TESSERA_TRY(const isa::Program program,
-              link::link(loaded->state().package, loaded->state().chip));
-  SessionOptions options;
-  options.timing_only = true;
-  options.trace = true;
-  TESSERA_TRY(Session session, Session::open(*loaded, options));
-  std::vector<Tensor> inputs;
-  for (std::size_t i = 0; i < loaded->inputs().size(); ++i) {
-    inputs.push_back(random_tensor(loaded->inputs()[i], 0, i));
-  }
-  const double begin = cpu_seconds();
-  TESSERA_TRY(const RunResult run, session.run(inputs));
-  ZooRun result{.name = network.name,
-                .cycles = run.cycles,
-                .nodes_on_host = loaded->placement().nodes_on_host,
-                .idle_engine_cycles = idle_engine_cycles(run.engines),
-                .cpu_seconds = cpu_seconds() - begin,
-                .roofline = {}};
-  result.roofline = report::roofline_report(*loaded, program, run);
-  return result;
+  return run_for_timing(std::string(network.name), *loaded);
 }
 
 Result<ZooRun> ZooRunner::run(const zoo::ZooNetwork& network, const ChipConfig& chip) const {

@@ -1,4 +1,4 @@
-// Networks of the zoo run for their timing, on processors that are named or made on the way.
+// Networks run for their timing: the zoo's, on processors that are named or made on the way, and others.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,9 @@ struct ZooRun {
   double cpu_seconds = 0;  // of the timing-only run, without compilation
   report::RooflineReport roofline;
 };
+
+// Runs it, traced and without values, on one core of the processor that it is compiled for.
+Result<ZooRun> run_for_timing(const std::string& name, const Network& network);
 
 // By their names, with commas between; "" is all.
 Result<std::vector<zoo::ZooNetwork>> zoo_networks(const std::string& names);

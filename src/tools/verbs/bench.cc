@@ -159,6 +159,7 @@ Status bench(const BenchArguments& arguments) {
   if (arguments.suite == "roofline") {
     return run_roofline_suite({.arch = arguments.model.architecture(),
                                .networks = arguments.networks,
+                               .models = arguments.models,
                                .json = arguments.model.json});
   }
   if (arguments.suite == "sensitivity") {
@@ -243,7 +244,8 @@ Action bench_verb(CLI::App& app) {
          "unequal: devices of unequal speed, one of them hanging; outcomes: how soon deadlines "
          "and cancel() end jobs, and when results come; "
          "host-vs-ort: the host device against ONNX Runtime on well-known models; roofline: "
-         "the zoo's networks against what their work and traffic take at least; sensitivity: "
+         "the zoo's networks, or a folder's models, against what their work and traffic take at "
+         "least; sensitivity: "
          "what changes of the processor bring, and why; "
          "transposition: matrices turned by the array, the planar engine and DMA; card-model: the "
          "model that splits are chosen by against the virtual card; serve: tessera serve under "
@@ -263,9 +265,11 @@ Action bench_verb(CLI::App& app) {
                  "roofline, sensitivity, card-model: names with commas between (default: all of "
                  "the zoo, or some "
                  "of different kinds)");
-  app.add_option("--models", arguments->models,
-                 "host-vs-ort: the models' folder (default: fetched); "
-                 "card-model: a folder of models in place of the zoo");
+  app.add_option(
+      "--models", arguments->models,
+      "host-vs-ort: the models' folder (default: fetched); "
+      "roofline, card-model: a folder of models in place of the zoo (roofline: in the shapes "
+      "of its cases/CASES.tsv, where there is one)");
   app.add_option("--random", arguments->random,
                  "card-model: so many choices of splits at random to compare the choice with")
       ->check(CLI::Range(0, 1'000'000));

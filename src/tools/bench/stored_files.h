@@ -1,0 +1,29 @@
+// A folder of models, and the shapes in which its cases feed them:
+//
+//   FOLDER/models/*.onnx, or FOLDER/*.onnx      the models
+//   FOLDER/cases/CASES.tsv                      a line per tensor of a case, below a line of the columns' names:
+//                                               model, case, "in" or "out", index, tensor, type, shape, ...
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "tessera/network.h"
+
+namespace tessera::tools {
+
+struct StoredFile {
+  std::string path, name;               // the name is the file's without ".onnx"
+  std::map<std::string, Shape> shapes;  // of inputs, from the model's first case; empty without one
+};
+
+// By name. kInvalidArgument: there is no model, or a line of CASES.tsv has no shape where one belongs;
+// kUnavailable: a folder or the file cannot be read.
+Result<std::vector<StoredFile>> stored_files(const std::string& folder);
+
+// What Network::load takes for it: of the shapes those that the model leaves open.
+Result<LoadOptions> load_options(const StoredFile& file, const std::string& arch);
+
+}  // namespace tessera::tools
