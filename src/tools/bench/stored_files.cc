@@ -24,7 +24,7 @@ std::vector<std::string> columns_of(const std::string& line) {
   return columns;
 }
 
-// An input of a case. A scalar's shape is empty.
+// An input of a case. The shape of a scalar is written "scalar".
 struct CaseInput {
   std::string model, name, tensor;
   Shape dims;
@@ -42,7 +42,7 @@ Result<std::optional<CaseInput>> case_input(const std::string& line, const std::
   }
   if (columns[2] != "in" || columns[3] == "*") return std::optional<CaseInput>();
   CaseInput input{columns[0], columns[1], columns[4], {}};
-  if (columns[6].empty()) return std::optional(std::move(input));
+  if (columns[6].empty() || columns[6] == "scalar") return std::optional(std::move(input));
   const auto shape = parse_shape(input.tensor + "=" + columns[6]);
   if (!shape.ok()) {
     return Error{ErrorCode::kInvalidArgument,
