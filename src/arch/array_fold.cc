@@ -71,9 +71,16 @@ ChainPasses passes_of(const NeuralEngineConfig& config, const ProductWork& work,
   return best;
 }
 
-Cycles fold_cycles(const NeuralEngineConfig& config, const ArrayFold& fold, std::int64_t columns) {
-  return fold.full.count * std::max<Cycles>(columns * fold.full.pace, config.rows) +
-         fold.rest.count * std::max<Cycles>(columns * fold.rest.pace, config.rows);
+// Of a chain whose neighbours are like it: its passes, or the post-processor, where that takes longer
+// for what they leave. With a single bank it works behind the passes.
+Cycles fold_cycles(const NeuralEngineConfig& config, const ProductWork& work, const ArrayFold& fold,
+                   std::int64_t columns) {
+  const Cycles passes =
+      fold.full.count * std::max<Cycles>(columns * fold.full.pace, config.rows) +
+      fold.rest.count * std::max<Cycles>(columns * fold.rest.pace, config.rows);
+  if (work.keeps_sums) return passes;
+  const Cycles post = work.post_cycles * columns;
+  return config.psum_banks > 1 ? std::max(passes, post) : passes + post - columns;
 }
 
 }  // namespace
@@ -105,12 +112,12 @@ ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work,
     return ArrayFold{groups, tile.h, tile.w, passes(parts.full), passes(parts.rest)};
   };
   ArrayFold best = fold_of({});
-  Cycles least = fold_cycles(config, best, columns_of({}));
+  Cycles least = fold_cycles(config, work, best, columns_of({}));
   const std::int64_t most = std::min<std::int64_t>(places, config.fold_pixels_max);
   for (std::int64_t h = 1; h <= std::min(most, shape.rows); ++h) {
     for (std::int64_t w = h == 1 ? 2 : 1; w <= std::min(most / h, work.columns); ++w) {
       const ArrayFold fold = fold_of({h, w});
-      const Cycles cycles = fold_cycles(config, fold, columns_of({h, w}));
+      const Cycles cycles = fold_cycles(config, work, fold, columns_of({h, w}));
       if (cycles >= least) continue;
       least = cycles;
       best = fold;

@@ -24,6 +24,7 @@ constexpr Pass kPasses[] = {
     {"number_formats", number_formats, true},
     {"load_constant_batches", load_constant_batches, true},
     {"drop_dead", drop_dead, true},
+    {"split_phases", split_phases, true},
     {"spread_products", spread_products, true},
 };
 
