@@ -222,6 +222,34 @@ std::int64_t stationary_part(const PlannedLayer& layer, const StoragePlan& stora
   return 0;
 }
 
+// Shares of a dynamic product's output channels, where the state buffer does not hold the stationary
+// operand of all of them beside a row of results and of what is multiplied with it: two shares then
+// fit, the next one beside this one, or where that takes more than a share a block of channels, one.
+std::int64_t stationary_shares(const PlannedLayer& layer, const StoragePlan& storages,
+                               const ChipConfig& chip) {
+  if (!layer.dynamic || layer.whole_channels) return 1;
+  const auto bytes = [&](const StorageView& view) {
+    const Format format = storages.storages[view.storage].format;
+    return round_up(view_bytes(view, format, chip.state_buffer.partitions), kAlignmentBytes);
+  };
+  const StorageView stationary = layer.inputs[1].part(kImages, 0, 1);
+  const std::int64_t moving = bytes(layer.inputs[0].part(kImages, 0, 1).part(kRows, 0, 1));
+  const std::int64_t outputs = layer.output.channels();
+  const auto of_share = [&](std::int64_t channels) {
+    return bytes(stationary.part(kColumns, 0, channels)) +
+           bytes(layer.output.part(kImages, 0, 1).part(kRows, 0, 1).part(kChannels, 0, channels));
+  };
+  const std::int64_t room = chip.state_buffer.bytes_per_partition - moving;
+  if (of_share(outputs) <= room) return 1;
+  const std::int64_t blocks = ceil_div(outputs, std::int64_t{chip.neural.columns});
+  for (const std::int64_t at_once : {2, 1}) {
+    for (std::int64_t shares = 2; shares <= blocks; ++shares) {
+      if (at_once * of_share(ceil_div(outputs, shares)) <= room) return shares;
+    }
+  }
+  return 1;
+}
+
 // All but its kernel slices.
 Status set_neural(const graph::Graph& graph, const Node& node, PlannedLayer& layer) {
   layer.kind = LayerKind::kNeural;
@@ -322,6 +350,9 @@ Result<PlannedLayer> build_layer(const graph::Graph& graph, const ChipConfig& ch
     how.swapped = plan.swapped;
     how.compress = kernels.compress;
     how.part_channels = channels_of_part(graph, chip, storages, layer, how);
+    if (how.part_channels == 0 && how.shares == 1) {
+      how.shares = stationary_shares(layer, storages, chip);
+    }
     TESSERA_RETURN_IF_ERROR(set_slices(graph, chip, kernels, how, layer));
   } else {
     TESSERA_RETURN_IF_ERROR(set_planar(graph, node, chip, layer));

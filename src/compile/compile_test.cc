@@ -306,15 +306,29 @@ TEST(Compile, RowLargerThanTheBufferIsCutByColumns) {
   }
 }
 
-TEST(CompileErrors, StationaryOperandLargerThanTheBufferNamesLayerAndBytes) {
+TEST(Compile, StationaryOperandLargerThanTheBufferIsCutByOutputChannels) {
+  GraphBuilder builder(1);
+  builder.output(builder.matmul(builder.input({4, 8}), builder.input({8, 4000})));
+  const Program program = build(builder.take(), small_chip(4096));
+  std::int64_t channels = 0;
+  for (const auto* task : tasks_on(program, EngineKind::kNeural)) {
+    const auto& neural = std::get<isa::NeuralTask>(task->config);
+    if (!neural.dynamic) continue;
+    EXPECT_LT(neural.product.image.output_channels, 4000);
+    channels += neural.product.image.output_channels;
+  }
+  EXPECT_EQ(channels, 4000);
+}
+
+TEST(CompileErrors, StationaryOperandOfABlockLargerThanTheBufferNamesLayerAndBytes) {
   GraphBuilder builder(1);
   builder.output(builder.matmul(builder.input({4, 8}), builder.input({8, 4000})));
   const auto package =
-      compile(builder.take(), small_chip(4096), {.choose_views = false, .cascades = false});
+      compile(builder.take(), small_chip(256), {.choose_views = false, .cascades = false});
   ASSERT_FALSE(package.ok());
   EXPECT_EQ(package.error().to_string(),
             "compiling 'test': layer 'n0': one result with what it is made of takes 8128 bytes of "
-            "each state buffer partition, 4096 are available; use a chip configuration with "
+            "each state buffer partition, 256 are available; use a chip configuration with "
             "state_buffer.bytes_per_partition >= 8128   [does not fit]");
 }
 

@@ -215,6 +215,24 @@ TEST(Build, TransposedConvolutionIsAConvolutionWithInputDilation) {
   EXPECT_THAT(reals(*graph.tensor(graph.nodes[1].inputs[1]).constant), ElementsAre(4, 3, 2, 1));
 }
 
+TEST(Build, TransposedConvolutionOfManyPixelsIsAConvolutionForEachPhase) {
+  TestModel model;
+  model.input("x", {1, 1, 16, 16}).constant("w", {1, 1, 3, 2}, {1, 2, 3, 4, 5, 6});
+  model.node("ConvTranspose", {"x", "w"}, {"y"}, {{"strides", Ints{2, 2}}});
+  model.output("y", {1, 1, 33, 32});
+  const Graph graph = built(model);
+  std::vector<std::vector<double>> kernels;
+  for (const Node& node : graph.nodes) {
+    if (node.kind() != NodeKind::kConv) continue;
+    EXPECT_EQ(node.as<ConvAttributes>().input_dilation_h, 1);
+    EXPECT_EQ(node.as<ConvAttributes>().input_dilation_w, 1);
+    kernels.push_back(reals(*graph.tensor(node.inputs[1]).constant));
+  }
+  // Of the rows of the kernel, the even rows of the output see the third and the first.
+  EXPECT_THAT(kernels, ElementsAre(ElementsAre(5, 1), ElementsAre(6, 2), ElementsAre(3),
+                                   ElementsAre(4)));
+}
+
 TEST(Build, HardSwishChainBecomesOneFunctionInTheConvolution) {
   TestModel model = conv_model();
   model.constant("three", {}, {3}).constant("zero", {}, {0}).constant("six", {}, {6});

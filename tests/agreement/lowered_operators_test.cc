@@ -373,6 +373,30 @@ TestModel transposed_conv(Maker& maker) {
   return model;
 }
 
+// One with enough pixels to be computed phase by phase: kernels below and above the stride, cut at the
+// edges, in groups, with a bias and a function behind it.
+TestModel transposed_conv_of_phases(Maker& maker) {
+  TestModel model(13);
+  const std::int64_t groups = maker.pick(1, 2), stride = maker.pick(2, 3);
+  const Shape x = {maker.pick(1, 2), groups * maker.pick(1, 3), maker.pick(12, 15),
+                   maker.pick(12, 15)};
+  const Shape w = {x[1], maker.pick(1, 5), maker.pick(stride - 1, 5), maker.pick(stride, 5)};
+  const std::int64_t pad = maker.pick(0, 1), more = maker.pick(0, 1);
+  model.input("x", x).constant("w", w, maker.reals(w));
+  model.constant("b", {groups * w[1]}, maker.reals({groups * w[1]}));
+  model.node("ConvTranspose", {"x", "w", "b"}, {"t"},
+             {{"group", groups},
+              {"strides", Ints{stride, stride}},
+              {"pads", Ints{pad, 0, 0, pad}},
+              {"output_padding", Ints{more, more}}});
+  model.node("Relu", {"t"}, {"y"});
+  const auto out = [&](std::size_t axis) {
+    return (x[axis] - 1) * stride + w[axis] - pad + more;
+  };
+  model.output("y", {x[0], groups * w[1], out(2), out(3)});
+  return model;
+}
+
 // Several images, and a stride that leaves their last rows unread, after a node that keeps its
 // result in the state buffer.
 TestModel unread_rows(Maker& maker) {
@@ -426,6 +450,7 @@ TestModel volume(Maker& maker) {
 
 TEST(LoweredOperators, ConvolutionWithComputedWeights) { check(computed_conv, 5); }
 TEST(LoweredOperators, TransposedConvolutionWithComputedWeights) { check(transposed_conv, 5); }
+TEST(LoweredOperators, TransposedConvolutionByPhases) { check(transposed_conv_of_phases, 6); }
 TEST(LoweredOperators, RowsThatNobodyReadsLieBetweenImages) { check(unread_rows, 3); }
 // An extreme of more elements than a reduction holds at once.
 TestModel long_extreme(Maker& maker) {
