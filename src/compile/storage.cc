@@ -245,22 +245,37 @@ class Attempt {
     return true;
   }
 
+  // The planar engine makes all of it, or a part that lies in it.
+  bool is_made_by_planar(TensorId id) const {
+    const Node* producer = producers_[id];
+    if (producer == nullptr) return false;
+    switch (producer->kind()) {
+      case NodeKind::kPool:
+      case NodeKind::kElementwise:
+      case NodeKind::kReduce:
+        return true;
+      case NodeKind::kMove:
+        return std::ranges::any_of(producer->inputs, [&](TensorId part) {
+          const Node* maker = producers_[part];
+          return maker != nullptr && maker->kind() == NodeKind::kElementwise &&
+                 producer->inputs.size() > 1;
+        });
+      default:
+        return false;
+    }
+  }
+
   // The planar engine writes from the first partition on. A part of an image that begins in another
   // one is rather loaded into the whole than keeping all of it out of the state buffer.
   bool keeps_whole_from_buffer(const graph::CopyBox& box, TensorId part,
                                const Storage& whole) const {
-    const Node* producer = producers_[part];
     const Shape& dims = graph_.tensor(whole.owner).dims;
-    if (producer == nullptr || dims.size() != 4) return false;
-    if (producer->kind() != NodeKind::kPool && producer->kind() != NodeKind::kElementwise &&
-        producer->kind() != NodeKind::kReduce) {
-      return false;
-    }
+    if (dims.size() != 4 || !is_made_by_planar(part)) return false;
     const std::int64_t partitions = chip_.state_buffer.partitions;
     const std::int64_t plane = dims[2] * dims[3];
     const std::int64_t bytes =
         dims[0] * ceil_div(dims[1], partitions) * plane * format_bytes(whole.format);
-    return box.output_offset % (plane * partitions) != 0 &&
+    return box.output_offset / plane % partitions != 0 &&
            bytes <= chip_.state_buffer.bytes_per_partition / 2;
   }
 

@@ -38,6 +38,7 @@ void number_formats(Graph& graph);
 void load_constant_batches(Graph& graph);
 void drop_dead(Graph& graph);
 void split_phases(Graph& graph);
+void repeat_pixels(Graph& graph);
 void spread_products(Graph& graph);
 // Results of Moves of constants that are larger are not made at compile time.
 inline constexpr std::int64_t kFoldedBytesMax = std::int64_t{64} << 20;
