@@ -75,9 +75,8 @@ ChainPasses passes_of(const NeuralEngineConfig& config, const ProductWork& work,
 // for what they leave. With a single bank it works behind the passes.
 Cycles fold_cycles(const NeuralEngineConfig& config, const ProductWork& work, const ArrayFold& fold,
                    std::int64_t columns) {
-  const Cycles passes =
-      fold.full.count * std::max<Cycles>(columns * fold.full.pace, config.rows) +
-      fold.rest.count * std::max<Cycles>(columns * fold.rest.pace, config.rows);
+  const Cycles passes = fold.full.count * std::max<Cycles>(columns * fold.full.pace, config.rows) +
+                        fold.rest.count * std::max<Cycles>(columns * fold.rest.pace, config.rows);
   if (work.keeps_sums) return passes;
   const Cycles post = work.post_cycles * columns;
   return config.psum_banks > 1 ? std::max(passes, post) : passes + post - columns;

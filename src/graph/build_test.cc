@@ -229,8 +229,8 @@ TEST(Build, TransposedConvolutionOfManyPixelsIsAConvolutionForEachPhase) {
     kernels.push_back(reals(*graph.tensor(node.inputs[1]).constant));
   }
   // Of the rows of the kernel, the even rows of the output see the third and the first.
-  EXPECT_THAT(kernels, ElementsAre(ElementsAre(5, 1), ElementsAre(6, 2), ElementsAre(3),
-                                   ElementsAre(4)));
+  EXPECT_THAT(kernels,
+              ElementsAre(ElementsAre(5, 1), ElementsAre(6, 2), ElementsAre(3), ElementsAre(4)));
 }
 
 TEST(Build, HardSwishChainBecomesOneFunctionInTheConvolution) {

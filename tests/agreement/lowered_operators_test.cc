@@ -390,9 +390,7 @@ TestModel transposed_conv_of_phases(Maker& maker) {
               {"pads", Ints{pad, 0, 0, pad}},
               {"output_padding", Ints{more, more}}});
   model.node("Relu", {"t"}, {"y"});
-  const auto out = [&](std::size_t axis) {
-    return (x[axis] - 1) * stride + w[axis] - pad + more;
-  };
+  const auto out = [&](std::size_t axis) { return (x[axis] - 1) * stride + w[axis] - pad + more; };
   model.output("y", {x[0], groups * w[1], out(2), out(3)});
   return model;
 }

@@ -42,13 +42,12 @@ bool find_repeated(const TensorInfo& x, const CopyBox& box, Repeated& found) {
   if (simple.input_offset != 0 || simple.extents.size() != 4) return false;
   found = {x.dims[1], x.dims[2], x.dims[3], simple.extents[1], simple.extents[3]};
   const std::int64_t line = found.width * found.columns;
-  const std::vector<std::int64_t> extents = {found.channels * found.height, found.rows,
-                                             found.width, found.columns};
+  const std::vector<std::int64_t> extents = {found.channels * found.height, found.rows, found.width,
+                                             found.columns};
   const std::vector<std::int64_t> from = {found.width, 0, 1, 0};
   const std::vector<std::int64_t> to = {found.rows * line, line, found.columns, 1};
-  return simple.extents == extents && simple.input_strides == from &&
-         simple.output_strides == to && found.columns <= kColumnsMax &&
-         found.channels * found.pixels() >= kElementsMin;
+  return simple.extents == extents && simple.input_strides == from && simple.output_strides == to &&
+         found.columns <= kColumnsMax && found.channels * found.pixels() >= kElementsMin;
 }
 
 // The boxes that put the columns of columns_of() side by side, from element `first` of the output on.

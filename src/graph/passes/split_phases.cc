@@ -54,7 +54,8 @@ Phase phase_of(const Axis& axis, std::int64_t index) {
   Phase phase;
   const std::int64_t shift = axis.pad - index;
   phase.first_tap = (shift % axis.gap + axis.gap) % axis.gap;
-  phase.taps = axis.kernel > phase.first_tap ? ceil_div(axis.kernel - phase.first_tap, axis.gap) : 0;
+  phase.taps =
+      axis.kernel > phase.first_tap ? ceil_div(axis.kernel - phase.first_tap, axis.gap) : 0;
   phase.outputs = axis.output > index ? ceil_div(axis.output - index, axis.gap) : 0;
   phase.pad_begin = (shift - phase.first_tap) / axis.gap;
   phase.pad_end = phase.outputs - 1 + phase.taps - axis.input - phase.pad_begin;
@@ -83,7 +84,8 @@ std::optional<Axes> axes_to_split(const Graph& graph, const Node& node) {
   const auto reaches_all = [](const Axis& axis) {
     return axis.kernel >= axis.gap && axis.output >= axis.gap;
   };
-  const std::int64_t plane = y[0] * y[2] * y[3] * format_bytes(graph.tensor(node.outputs[0]).format);
+  const std::int64_t plane =
+      y[0] * y[2] * y[3] * format_bytes(graph.tensor(node.outputs[0]).format);
   if (plane > kPlaneBytesMax && y[1] > kLargePlanesMax) return std::nullopt;
   if (!reaches_all(axes.h) || !reaches_all(axes.w) || y[0] * y[2] * y[3] < kPixelsMin * phases) {
     return std::nullopt;
