@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "command.h"
@@ -315,6 +316,37 @@ TEST(SeveralCores, BenchComparesTheModelOfTheCardWithTheCard) {
   EXPECT_EQ(row.at("random").at("on_card"), 2);
   EXPECT_GE(row.at("random").at("card_cycles"), row.at("card_cycles"));
   EXPECT_EQ(json_of_cores(suite), of_zoo);
+}
+
+TEST(Roofline, AFolderOfModelsRunsInTheShapesOfItsFirstCases) {
+  prepare();
+  std::filesystem::create_directories("roofline_models/models");
+  std::filesystem::create_directories("roofline_models/cases");
+  for (const char* const name : {"open.onnx", "small.onnx", "strange.onnx"}) {
+    std::filesystem::copy_file(name, std::string("roofline_models/models/") + name,
+                               std::filesystem::copy_options::overwrite_existing);
+  }
+  std::ofstream("roofline_models/cases/CASES.tsv")
+      << "model\tcase\tdir\tindex\ttensor\tdtype\tshape\tfile\thow\n"
+      << "open\tfirst\tout\t0\ty\tfloat32\tany\ty.npy\tas it is\n"
+      << "open\tfirst\tin\t0\tx\tfloat32\t1x3x40x24\tx.npy\traw\n"
+      << "open\tsecond\tin\t0\tx\tfloat32\t1x3x80x24\tx.npy\traw\n";
+  const nlohmann::json found =
+      json_of_cores({"bench", "--suite", "roofline", "--models", "roofline_models"});
+  ASSERT_EQ(found.at("networks").size(), 2u);
+  const nlohmann::json& open = found.at("networks")[0];
+  const nlohmann::json& small = found.at("networks")[1];
+  EXPECT_EQ(open.at("network"), "open");
+  EXPECT_EQ(small.at("network"), "small");
+  const nlohmann::json alone =
+      json_of_cores({"run", "open.onnx", "--shape", "x=1x3x40x24", "--timing-only"});
+  EXPECT_EQ(open.at("cycles"), alone.at("cycles"));
+  const double a = open.at("share"), b = small.at("share");
+  EXPECT_NEAR(found.at("geomean_share").get<double>(), std::sqrt(a * b), 1e-9);
+  EXPECT_EQ(found.at("all").at("least_share"), std::min(a, b));
+  EXPECT_TRUE(found.at("above_100_million_macs").is_null());
+  ASSERT_EQ(found.at("left_out").size(), 1u);
+  EXPECT_EQ(found.at("left_out")[0].at("network"), "strange");
 }
 
 }  // namespace
