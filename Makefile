@@ -14,7 +14,7 @@
 #   make bench    run the benchmarks        make docs    write the generated pages again
 #   make package  Debian packages and a Python wheel: build/release/packages
 #   make docs-api the reference of the public headers: build/api/html/index.html
-#   make roofline the zoo's networks against their roofline
+#   make roofline the zoo's networks and the stored models against their roofline
 #   make fuzz     build and run the fuzz targets, FUZZ_SECONDS=10 each (docs/fuzzing.md)
 #   make clean    remove build/
 
@@ -95,6 +95,11 @@ bench: build
 
 roofline: build
 	$(BUILD)/src/tools/tessera bench --suite roofline
+	for folder in "$(MODELS)" "$(MODELS)/more"; do \
+	  if [ -d "$$folder/models" ]; then \
+	    $(BUILD)/src/tools/tessera bench --suite roofline --models "$$folder" || exit 1; \
+	  else echo "left out: there is no folder '$$folder/models' (docs/models.md)"; fi; \
+	done
 
 docs: build
 	cmake --build $(BUILD) --target tessera_architecture_file_doc

@@ -434,27 +434,29 @@ TEST(BenchErrors, AFolderOfModelsNamesWhatIsMissing) {
   expect_error(roofline("no_folder"),
                "tessera bench: cannot read the folder 'no_folder': No such file or directory   "
                "[unavailable]");
-  expect_error(roofline("roofline_errors"),
-               "tessera bench: there is no model (.onnx) in the folder 'roofline_errors'   [invalid "
-               "argument]");
+  expect_error(
+      roofline("roofline_errors"),
+      "tessera bench: there is no model (.onnx) in the folder 'roofline_errors'   [invalid "
+      "argument]");
   std::filesystem::copy_file("strange.onnx", "roofline_errors/strange.onnx",
                              std::filesystem::copy_options::overwrite_existing);
   const auto with_line = [&](const std::string& line, const std::string& error) {
     std::ofstream("roofline_errors/cases/CASES.tsv") << "model\n" << line << "\n";
-    expect_error(roofline("roofline_errors"),
-                 "tessera bench: roofline_errors/cases/CASES.tsv:2: " + error +
-                     "   [invalid argument]");
+    expect_error(roofline("roofline_errors"), "tessera bench: roofline_errors/cases/CASES.tsv:2: " +
+                                                  error + "   [invalid argument]");
   };
-  with_line("a\tb", "2 columns, expected model, case, in or out, index, tensor, type and shape, with "
-                    "tabs between");
+  with_line("a\tb",
+            "2 columns, expected model, case, in or out, index, tensor, type and shape, with "
+            "tabs between");
   with_line("strange\tb\tin\t0\tx\tfloat32\t1xq",
             "shape '1xq' of 'x', expected one like 1x3x48x320");
   std::filesystem::remove("roofline_errors/cases/CASES.tsv");
   const CommandResult refused = tessera(roofline("roofline_errors"));
   EXPECT_EQ(refused.status, 1);
-  EXPECT_THAT(refused.err,
-              StartsWith("tessera bench: none of the 1 models in 'roofline_errors' runs; the first, "
-                         "'strange': "));
+  EXPECT_THAT(
+      refused.err,
+      StartsWith("tessera bench: none of the 1 models in 'roofline_errors' runs; the first, "
+                 "'strange': "));
 }
 
 TEST(BenchErrors, TheSuiteNeedsItsProgramBesideTheCommand) {

@@ -82,7 +82,7 @@ struct Rows {
   std::vector<LeftOut> left_out;
 };
 
-std::string table_text(const std::vector<ZooRun>& rows) {
+std::string table_text(const std::vector<ZooRun>& rows, std::size_t width_max) {
   TextTable table({"network", "cycles", "roofline", "share", "cells", "planar", "weights",
                    "transf.", "depend.", "start", "ports", "overlap", "CPU ms"});
   for (const ZooRun& row : rows) {
@@ -98,11 +98,12 @@ std::string table_text(const std::vector<ZooRun>& rows) {
                part(lost[Cause::kPorts]), part(lost.overlap),
                fmt::format("{:.0f}", row.cpu_seconds * 1e3)});
   }
-  return table.text(100);
+  return table.text(width_max);
 }
 
 void print(const Rows& rows, const std::string& arch, bool of_folder) {
-  std::string text = table_text(rows.runs) + "\n";
+  // Names of files are longer than those of the zoo.
+  std::string text = table_text(rows.runs, of_folder ? 140 : 100) + "\n";
   const Summary all = summary_of(rows.runs, 0);
   if (of_folder) {
     text += summary_text("all", all) +
