@@ -293,12 +293,23 @@ std::map<std::string, Tensor> to_named_tensors(const NamedArrays& arrays, const 
   return tensors;
 }
 
+constexpr double kDeadlineMax = 1e9;  // seconds
+
 // A path, or what lies in memory: bytes, a memoryview, an array of bytes.
 Network load_network(const py::object& source, const std::string& arch,
                      const std::map<std::string, Shape>& shapes, const NamedArrays& constants,
                      bool require_full_offload, const std::string& folder, double region_share,
-                     const std::string& weights_file) {
+                     const std::string& weights_file, std::optional<double> deadline) {
   LoadOptions options;
+  if (deadline) {
+    if (!(*deadline > 0 && *deadline <= kDeadlineMax)) {
+      fail("deadline is " + std::to_string(*deadline) +
+           " seconds, allowed above 0 and at most 1e9");
+    }
+    options.deadline = std::chrono::steady_clock::now() +
+                       std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                           std::chrono::duration<double>(*deadline));
+  }
   options.arch = arch;
   options.shapes = shapes;
   options.constants = to_named_tensors(constants, "constant");
@@ -511,7 +522,8 @@ void define_networks(py::module_& module) {
       .def(py::init(&load_network), py::arg("path"), py::kw_only(), py::arg("arch") = "tessera128",
            py::arg("shapes") = std::map<std::string, Shape>(), py::arg("constants") = NamedArrays(),
            py::arg("require_full_offload") = false, py::arg("folder") = "",
-           py::arg("region_share") = 1.0, py::arg("weights_file") = "")
+           py::arg("region_share") = 1.0, py::arg("weights_file") = "",
+           py::arg("deadline") = py::none())
       .def_property_readonly("inputs", [](const Network& n) { return descriptions(n.inputs()); })
       .def_property_readonly("outputs", [](const Network& n) { return descriptions(n.outputs()); })
       .def_property_readonly("nodes_on_processor",
@@ -560,7 +572,7 @@ void define_networks(py::module_& module) {
              py::arg("arch") = "tessera128", py::arg("shapes") = std::map<std::string, Shape>(),
              py::arg("constants") = NamedArrays(), py::arg("require_full_offload") = false,
              py::arg("folder") = "", py::arg("region_share") = 1.0, py::arg("weights_file") = "",
-             "The Network of a path, or of bytes.");
+             py::arg("deadline") = py::none(), "The Network of a path, or of bytes.");
   define_pictures(module);
 }
 

@@ -2,6 +2,7 @@
 // run. session.h and runtime.h run it.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -79,7 +80,10 @@ struct LoadOptions {
   // Of state buffer and kernel memory that the network may use, above 0 and at most 1: for a core
   // that several networks share (tessera/shared_session.h).
   double region_share = 1;
-  ProgressCallback progress = {};
+  ProgressCallback progress = {};  // by passes
+  // When loading gives up, with an error (kUnavailable) that names the pass and how far it had come; the
+  // greatest time: never. Passes look at the clock now and then, so that it may end a little later.
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   // Of load_bytes: where the files lie that a model or a firmware text names, and may not lead out
   // of, and a program's weights. Empty: it may name none.
   std::string folder = {};

@@ -192,6 +192,7 @@ typedef struct tessera_load_options {
                           that several share; 0: all of them */
   const char* weights_file; /* of a program whose weights are elsewhere: the package or program that
                                has them; NULL: where the program says, from its folder */
+  int64_t deadline_ns; /* from now on; past it loading is an error that names the pass; 0: none */
 } tessera_load_options;
 
 /* An ONNX model, a package (.tpkg), a linked program (.tprog) or a firmware text (.tasm). A program

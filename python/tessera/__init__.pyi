@@ -32,12 +32,14 @@ class Network:
     # A model (.onnx), a package (.tpkg), a linked program (.tprog) or a firmware text (.tasm): its
     # path, or its bytes. A program runs as it is on sim, and on host and ref as the layers that are
     # read out of it; with the default of arch on the architecture that it names. folder: of bytes,
-    # where the files lie that a model or a text names.
+    # where the files lie that a model or a text names. deadline: seconds from now on; past it loading
+    # is an error that names the pass.
     def __init__(self, path: str | os.PathLike[str] | Buffer, *, arch: str = "tessera128",
                  shapes: Mapping[str, Sequence[int]] = {},
                  constants: Mapping[str, numpy.ndarray[Any, Any]] = {},
                  require_full_offload: bool = False, folder: str = "",
-                 region_share: float = 1.0, weights_file: str = "") -> None: ...
+                 region_share: float = 1.0, weights_file: str = "",
+                 deadline: float | None = None) -> None: ...
     # name, dtype, shape
     @property
     def inputs(self) -> list[tuple[str, str, tuple[int, ...]]]: ...
@@ -83,7 +85,8 @@ def load(source: str | os.PathLike[str] | Buffer, *, arch: str = "tessera128",
          shapes: Mapping[str, Sequence[int]] = {},
          constants: Mapping[str, numpy.ndarray[Any, Any]] = {},
          require_full_offload: bool = False, folder: str = "",
-         region_share: float = 1.0, weights_file: str = "") -> Network: ...
+         region_share: float = 1.0, weights_file: str = "",
+         deadline: float | None = None) -> Network: ...
 
 class TaskTimes(TypedDict):  # seconds
     total: float

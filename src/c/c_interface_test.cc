@@ -415,6 +415,20 @@ TEST_F(CInterface, AChildOfForkGetsErrorsAndDoesNotHang) {
 // 240 bytes in, and as many out: 2,000 ns and 15 ns each, at 1.4 GHz 2,821 cycles.
 constexpr std::int64_t kTransferCycles = 2 * 2'821;
 
+TEST(CInterface, LoadingEndsAtTheDeadline) {
+  tessera_load_options load = {.size = sizeof load};
+  tessera_network* network = nullptr;
+  load.deadline_ns = 1;
+  EXPECT_EQ(message(tessera_network_load(kRelu, &load, &network)),
+            "the deadline passed in the pass 'infer', at its begin; give it more time");
+  load.deadline_ns = -1;
+  EXPECT_EQ(message(tessera_network_load(kRelu, &load, &network)),
+            "deadline_ns is -1, allowed is 0 (none) and more");
+  load.deadline_ns = INT64_MAX;
+  EXPECT_EQ(message(tessera_network_load(kRelu, &load, &network)), "");
+  tessera_network_release(network);
+}
+
 TEST(CInterfaceFunctions, OneDeviceAppearsAsSeveral) {
   tessera_load_options load = {.size = sizeof load};
   load.region_share = 0.5;

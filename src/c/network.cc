@@ -1,4 +1,6 @@
 // Errors and networks of the C interface.
+#include <algorithm>
+#include <chrono>
 #include <map>
 
 #include "c/handles.h"
@@ -45,6 +47,16 @@ Result<LoadOptions> load_options(const tessera_load_options* options) {
   load.folder = text_of(given.folder);
   load.weights_file = text_of(given.weights_file);
   if (given.region_share != 0) load.region_share = given.region_share;
+  if (given.deadline_ns < 0) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        "deadline_ns is " + std::to_string(given.deadline_ns) + ", allowed is 0 (none) and more"};
+  }
+  if (given.deadline_ns > 0) {
+    const auto now = std::chrono::steady_clock::now();
+    const std::chrono::nanoseconds most = load.deadline - now;
+    load.deadline = now + std::min(std::chrono::nanoseconds(given.deadline_ns), most);
+  }
   TESSERA_TRY(load.shapes, shapes_of(given.shapes, given.shape_count));
   TESSERA_TRY(load.constants, constants_of(given.constants, given.constant_count));
   return load;

@@ -372,6 +372,8 @@ Result<Layers> build_layers(const graph::Graph& graph, const ChipConfig& chip,
                             const ShareChoice& shares) {
   Layers layers;
   while (layers.size() < graph.nodes.size()) {
+    TESSERA_RETURN_IF_ERROR(
+        watched(kernels.watch, "build_layers", std::ssize(layers), std::ssize(graph.nodes)));
     TESSERA_TRY(PlannedLayer layer, build_layer(graph, chip, plan, kernels, shares, layers));
     layers.push_back(std::move(layer));
   }

@@ -6,6 +6,7 @@
 
 #include "arch/chip_config.h"
 #include "base/result.h"
+#include "base/watch.h"
 #include "compile/kernel_store.h"
 #include "compile/layer.h"
 #include "compile/share_choice.h"
@@ -20,6 +21,7 @@ struct KernelPlaces {
   KernelStore& store;
   WeightRegion& region;
   bool compress = true;
+  Watch* watch = nullptr;  // told of the layers; null: none
 };
 
 // One layer a node, in the graph's order. Kernels are in slices for these shares.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/watch.h"
 #include "compile/transposition_way.h"
 
 namespace tessera::compile {
@@ -34,6 +35,7 @@ struct CompileOptions {
   // Kernels that compilations of the same graph for the same chip, otherwise with the same options, have
   // in common; null: it has them to itself.
   std::shared_ptr<KernelStore> kernels = nullptr;
+  Watch* watch = nullptr;  // told of the passes; null: none
 };
 
 }  // namespace tessera::compile

@@ -47,6 +47,20 @@ TEST(Compile, ChainOfConvolutionsTouchesDramAtItsEndsOnly) {
   EXPECT_EQ(program.workspace_bytes, 0);
 }
 
+// Storages with many writers and readers have their costs counted as choices change; builds with
+// sanitizers sum them anew each time and compare.
+TEST(Compile, ManyBranchesOfOneInputAreConcatenated) {
+  GraphBuilder builder(1);
+  const auto x = builder.input({1, 4, 8, 8});
+  std::vector<graph::TensorId> parts;
+  for (int i = 0; i < 40; ++i) {
+    parts.push_back(builder.unary(x, i % 2 == 0 ? UnaryFunction::kSigmoid : UnaryFunction::kTanh));
+  }
+  builder.output(builder.concat(parts, 1));
+  const Program program = build(builder.take(), ChipConfig{});
+  EXPECT_EQ(tasks_on(program, EngineKind::kPlanar).size(), 40u);
+}
+
 TEST(Compile, ResidentOffGoesThroughDramBetweenLayers) {
   GraphBuilder builder(1);
   auto x = builder.input({1, 16, 32, 32});

@@ -1,11 +1,16 @@
 #include "compile/layout_choice.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <numeric>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include "arch/cost.h"
 #include "arch/dram_config.h"
+#include "base/check.h"
 #include "compile/load_moves.h"
 #include "compile/residency.h"
 #include "compile/transposition.h"
@@ -36,14 +41,43 @@ struct NodeState {
   const Candidate& now() const { return candidates[chosen]; }
 };
 
+struct ViewOrder {
+  bool operator()(const StorageView& a, const StorageView& b) const {
+    return std::tie(a.storage, a.offset, a.extents, a.strides) <
+           std::tie(b.storage, b.offset, b.extents, b.strides);
+  }
+};
+
+// A storage that many nodes touch: what its cost is a sum of, kept up to date operand by operand, so
+// that a choice of one node costs the same however many there are.
+struct CountedOperands {
+  // If it lay in the buffer in this layout.
+  struct InLayout {
+    BufferLayout layout;
+    Cycles tasks = 0, turning = 0;
+    std::int64_t unfit_writers = 0;
+    std::map<StorageView, std::int64_t, ViewOrder> turned;  // views of readers, by their number
+    bool moves_known = false;
+    std::optional<Cycles> moves;  // to load what Moves write
+  };
+  std::map<StorageView, InLayout, ViewOrder> layouts;    // those asked for so far
+  std::map<StorageView, std::int64_t, ViewOrder> read;   // views by their number of readers
+  std::map<StorageView, std::int64_t, ViewOrder> whole;  // of these, those that may be layouts
+  Cycles loads = 0;                                      // of each view of `read` once
+  Cycles stores = 0;                                     // of all writers
+};
+// With fewer operands it is simply summed anew.
+constexpr std::size_t kCountedFrom = 32;
+
 struct StorageState {
   std::vector<std::size_t> writers;                          // nodes
   std::vector<std::pair<std::size_t, std::size_t>> readers;  // node, input
   bool copied = false;                                       // Moves or host steps write it
   bool of_host = false;                                      // host steps do
   std::vector<const PlannedCopy*> copies;                    // of the Moves
-  Cycles copying = -1;  // what they take in DRAM; -1: not known
-  bool output = false;  // of the graph
+  Cycles copying = -1;                       // what they take in DRAM; -1: not known
+  bool output = false;                       // of the graph
+  std::unique_ptr<CountedOperands> counted;  // of a storage with many operands
 };
 
 bool may_swap(const Graph& graph, const Node& node) {
@@ -84,20 +118,31 @@ std::vector<ViewChoice> choices_of(const Graph& graph, const Node& node) {
 class Chooser {
  public:
   Chooser(const Graph& graph, const ChipConfig& chip, const StoragePlan& storages)
-      : graph_(graph), chip_(chip), plan_(storages), storages_(storages.storages.size()) {
+      : graph_(graph),
+        axes_(graph),
+        chip_(chip),
+        plan_(storages),
+        storages_(storages.storages.size()) {
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) add_node(i);
     for (std::size_t i = 0; i < storages_.size(); ++i) {
       storages_[i].output = storages.storages[i].base == isa::BaseIndex::kOutput;
     }
     cost_of_.assign(storages_.size(), -1);
+    for (StorageState& state : storages_) {
+      if (state.writers.size() + state.readers.size() >= kCountedFrom) count_operands(state);
+    }
   }
 
-  ViewChoices run() {
+  Result<ViewChoices> run(Watch* watch) {
     find_groups();
     for (int sweep = 0; sweep < kSweepsMax; ++sweep) {
       bool better = false;
       for (const std::vector<std::size_t>& group : groups_) better = try_group(group) || better;
-      for (std::size_t i = 0; i < nodes_.size(); ++i) better = try_node(i) || better;
+      for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        TESSERA_RETURN_IF_ERROR(
+            watched(watch, "choose_views", static_cast<std::int64_t>(i), std::ssize(nodes_)));
+        better = try_node(i) || better;
+      }
       if (!better) break;
     }
     ViewChoices choices;
@@ -148,7 +193,7 @@ class Chooser {
   StorageState& storage(StorageIndex index) { return storages_[index]; }
 
   void add_candidate(const Node& node, const ViewChoice& choice, NodeState& state) const {
-    const auto views = graph::node_views(graph_, node, choice);
+    const auto views = graph::node_views(axes_, node, choice);
     if (!views.ok()) return;
     const auto in_place = [&](TensorId id, const graph::StridedView& view) {
       const Place& place = plan_.places[id];
@@ -244,6 +289,16 @@ class Chooser {
   // Under the best of the layouts that its writers can leave; as in residency.cc, the writer's own
   // or that of a reader which takes it all.
   Cycles find_storage_cost(StorageState& state) {
+    if (state.counted == nullptr) return summed_cost(state);
+    const Cycles cycles = counted_cost(state);
+#ifdef TESSERA_SANITIZED
+    TESSERA_CHECK(cycles == summed_cost(state), "{} cycles counted, {} summed", cycles,
+                  summed_cost(state));
+#endif
+    return cycles;
+  }
+
+  Cycles summed_cost(StorageState& state) {
     Cycles stores = 0;
     if (state.output) {
       for (const std::size_t writer : state.writers) {
@@ -281,13 +336,7 @@ class Chooser {
   // Written by Moves alone: copied in DRAM and loaded, or loaded from their sources into a block that
   // the readers take (load_moves.h).
   Cycles copied_cost(StorageState& state) {
-    if (state.copying < 0) {
-      state.copying = 0;
-      for (const PlannedCopy* copy : state.copies) {
-        state.copying += copy_task_cycles(chip_, *copy, format_of(copy->destination));
-      }
-    }
-    Cycles least = state.copying + load_cost(state);
+    Cycles least = copying_cycles(state) + load_cost(state);
     for (const auto& [node, input] : state.readers) {
       const StorageView& view = nodes_[node].now().inputs[input];
       if (view.offset != 0 || !is_whole(view)) continue;
@@ -296,10 +345,27 @@ class Chooser {
     return least;
   }
 
+  Cycles copying_cycles(StorageState& state) const {
+    if (state.copying >= 0) return state.copying;
+    state.copying = 0;
+    for (const PlannedCopy* copy : state.copies) {
+      state.copying += copy_task_cycles(chip_, *copy, format_of(copy->destination));
+    }
+    return state.copying;
+  }
+
   std::optional<Cycles> moving_cost(const StorageState& state, const StorageView& whole) const {
     const BufferLayout layout(whole, format_of(whole.storage), chip_.state_buffer.partitions);
     if (layout.bytes() > chip_.state_buffer.bytes_per_partition) return std::nullopt;
-    Cycles cycles = layout_cost(state, whole);
+    const auto loading = loading_cycles(state, whole, layout);
+    if (!loading) return std::nullopt;
+    return layout_cost(state, whole) + *loading;
+  }
+
+  // What Moves write, loaded from their sources; none where a load cannot do it.
+  std::optional<Cycles> loading_cycles(const StorageState& state, const StorageView& whole,
+                                       const BufferLayout& layout) const {
+    Cycles cycles = 0;
     for (const PlannedCopy* copy : state.copies) {
       const auto loads = plan_load_moves(*copy, whole, layout);
       if (!loads) return std::nullopt;
@@ -356,6 +422,137 @@ class Chooser {
     return cycles;
   }
 
+  // ---- storages with many operands ---------------------------------------------------------------
+
+  Start start_of_results(std::size_t node) const {
+    return start_of(node) == Start::kWithinBlock ? Start::kAnywhere : Start::kFirstPartition;
+  }
+
+  void count_operands(StorageState& state) {
+    state.counted = std::make_unique<CountedOperands>();
+    for (const std::size_t writer : state.writers) count_writer(state, writer, 1);
+    for (const auto& [node, input] : state.readers) count_reader(state, node, input, 1);
+  }
+
+  // Takes the operand, as it is now chosen, in (sign 1) or out (sign -1).
+  void count_writer(StorageState& state, std::size_t node, std::int64_t sign) const {
+    const StorageView& view = nodes_[node].now().output;
+    CountedOperands& counted = *state.counted;
+    if (state.output) counted.stores += sign * transfer_cycles(view);
+    for (auto& [whole, in] : counted.layouts) count_writer_in(in, node, sign);
+  }
+  void count_writer_in(CountedOperands::InLayout& in, std::size_t node, std::int64_t sign) const {
+    const StorageView& view = nodes_[node].now().output;
+    const Fit fit = fit_view(in.layout, view, start_of_results(node));
+    if (fit == Fit::kNone) {
+      in.unfit_writers += sign;
+    } else {
+      in.tasks += sign * tasks_cost(fit, view);
+    }
+  }
+  void count_reader(StorageState& state, std::size_t node, std::size_t input,
+                    std::int64_t sign) const {
+    const StorageView& view = nodes_[node].now().inputs[input];
+    CountedOperands& counted = *state.counted;
+    if (changes_set(counted.read, view, sign)) counted.loads += sign * transfer_cycles(view);
+    if (view.offset == 0 && is_whole(view)) changes_set(counted.whole, view, sign);
+    for (auto& [whole, in] : counted.layouts) count_reader_in(in, node, input, sign);
+  }
+  void count_reader_in(CountedOperands::InLayout& in, std::size_t node, std::size_t input,
+                       std::int64_t sign) const {
+    const StorageView& view = nodes_[node].now().inputs[input];
+    const Fit fit = fit_view(in.layout, view, start_of(node));
+    if (fit != Fit::kNone) {
+      in.tasks += sign * tasks_cost(fit, view);
+    } else if (changes_set(in.turned, view, sign)) {
+      in.turning += sign * turning_cost(in.layout, view);
+    }
+  }
+  // Whether the view came into the set, or left it.
+  static bool changes_set(std::map<StorageView, std::int64_t, ViewOrder>& set,
+                          const StorageView& view, std::int64_t sign) {
+    const auto found = set.try_emplace(view, 0).first;
+    found->second += sign;
+    if (found->second == 0) set.erase(found);
+    return sign > 0 ? set.at(view) == 1 : !set.contains(view);
+  }
+
+  CountedOperands::InLayout& in_layout(StorageState& state, const StorageView& whole) const {
+    const auto [found, is_new] = state.counted->layouts.try_emplace(whole);
+    CountedOperands::InLayout& in = found->second;
+    if (!is_new) return in;
+    in.layout = BufferLayout(whole, format_of(whole.storage), chip_.state_buffer.partitions);
+    for (const std::size_t writer : state.writers) count_writer_in(in, writer, 1);
+    for (const auto& [node, input] : state.readers) count_reader_in(in, node, input, 1);
+    return in;
+  }
+
+  // As summed_cost().
+  Cycles counted_cost(StorageState& state) {
+    const CountedOperands& counted = *state.counted;
+    const Cycles stores = counted.stores;
+    if (state.readers.empty()) return stores;
+    if (state.writers.empty() && !state.of_host && !state.copies.empty()) {
+      Cycles least = copying_cycles(state) + counted.loads;
+      for (const auto& [view, readers] : counted.whole) {
+        if (const auto cycles = counted_moving_cost(state, view)) least = std::min(least, *cycles);
+      }
+      return stores + least;
+    }
+    if (state.writers.empty() || state.copied) return stores + counted.loads;
+    Cycles least = -1;
+    const auto consider = [&](const StorageView& view) {
+      const Cycles cycles = counted_layout_cost(in_layout(state, view), view);
+      if (least < 0 || cycles < least) least = cycles;
+    };
+    if (state.writers.size() == 1) {
+      const StorageView& view = nodes_[state.writers[0]].now().output;
+      if (view.offset == 0 && is_whole(view)) consider(view);
+    }
+    for (const auto& [view, readers] : counted.whole) {
+      if (least != 0) consider(view);
+    }
+    return stores + (least < 0 ? counted.loads : least);
+  }
+
+  Cycles counted_layout_cost(const CountedOperands::InLayout& in, const StorageView& whole) const {
+    if (in.unfit_writers > 0) {
+      return dma_transposition(chip_, whole, format_of(whole.storage)).cycles;
+    }
+    return in.tasks + in.turning;
+  }
+
+  std::optional<Cycles> counted_moving_cost(StorageState& state, const StorageView& whole) const {
+    CountedOperands::InLayout& in = in_layout(state, whole);
+    if (in.layout.bytes() > chip_.state_buffer.bytes_per_partition) return std::nullopt;
+    if (!in.moves_known) {
+      in.moves = loading_cycles(state, whole, in.layout);
+      in.moves_known = true;
+    }
+    if (!in.moves) return std::nullopt;
+    return counted_layout_cost(in, whole) + *in.moves;
+  }
+
+  // Another candidate of a node, and what is counted of its operands.
+  void choose(std::size_t index, std::size_t candidate) {
+    NodeState& node = nodes_[index];
+    if (node.chosen == candidate) return;
+    count_node(index, -1);
+    node.chosen = candidate;
+    count_node(index, 1);
+  }
+  void count_node(std::size_t index, std::int64_t sign) {
+    const Candidate& now = nodes_[index].now();
+    for (std::size_t k = 0; k < now.inputs.size(); ++k) {
+      const StorageIndex read = now.inputs[k].storage;
+      if (read >= 0 && storage(read).counted != nullptr) {
+        count_reader(storage(read), index, k, sign);
+      }
+    }
+    StorageState& written = storage(now.output.storage);
+    if (written.counted != nullptr) count_writer(written, index, sign);
+  }
+
   // Of a task for each image.
   Cycles tasks_cost(Fit fit, const StorageView& view) const {
     return fit == Fit::kByImage ? (view.images() - 1) * chip_.planar.task_start_cycles : 0;
@@ -394,7 +591,7 @@ class Chooser {
     Cycles least = cost({index}, node.storages);
     for (std::size_t i = 0; i < node.candidates.size(); ++i) {
       if (i == before) continue;
-      node.chosen = i;
+      choose(index, i);
       forget(node.storages);
       const Cycles cycles = cost({index}, node.storages);
       if (cycles < least) {
@@ -402,7 +599,7 @@ class Chooser {
         best = i;
       }
     }
-    node.chosen = best;
+    choose(index, best);
     forget(node.storages);
     return best != before;
   }
@@ -425,7 +622,7 @@ class Chooser {
     best = before;
     Cycles least = cost(group, storages);
     const auto take = [&](const std::vector<std::size_t>& chosen) {
-      for (std::size_t i = 0; i < group.size(); ++i) nodes_[group[i]].chosen = chosen[i];
+      for (std::size_t i = 0; i < group.size(); ++i) choose(group[i], chosen[i]);
       forget(storages);
     };
     for (std::int32_t axis = 0; axis < axes; ++axis) {
@@ -483,6 +680,7 @@ class Chooser {
   }
 
   const Graph& graph_;
+  const graph::PreferredAxes axes_;
   const ChipConfig& chip_;
   const StoragePlan& plan_;
   std::vector<NodeState> nodes_;
@@ -493,8 +691,9 @@ class Chooser {
 
 }  // namespace
 
-ViewChoices choose_views(const Graph& graph, const ChipConfig& chip, const StoragePlan& storages) {
-  return Chooser(graph, chip, storages).run();
+Result<ViewChoices> choose_views(const Graph& graph, const ChipConfig& chip,
+                                 const StoragePlan& storages, Watch* watch) {
+  return Chooser(graph, chip, storages).run(watch);
 }
 
 }  // namespace tessera::compile

@@ -11,13 +11,16 @@
 #pragma once
 
 #include "arch/chip_config.h"
+#include "base/result.h"
+#include "base/watch.h"
 #include "compile/storage.h"
 #include "graph/graph.h"
 
 namespace tessera::compile {
 
 // `storages` is planned without choices; its places hold for any choice. No bit depends on this.
-ViewChoices choose_views(const graph::Graph& graph, const ChipConfig& chip,
-                         const StoragePlan& storages);
+// `watch`: of long work, may be null; its deadline is the only error.
+Result<ViewChoices> choose_views(const graph::Graph& graph, const ChipConfig& chip,
+                                 const StoragePlan& storages, Watch* watch = nullptr);
 
 }  // namespace tessera::compile

@@ -22,6 +22,8 @@ class Planner : private CascadeContext {
   Planner(const PlanInputs& inputs, const Table<LayerIndex, LayerIndex>& cascade_ends)
       : inputs_(inputs),
         residents_(find_residents(inputs)),
+        moves_after_(find_moves_after(residents_, inputs.layers.size())),
+        resident_bytes_(residents_, inputs.layers.size()),
         last_reads_(find_last_reads(inputs)),
         capacity_(inputs.chip.state_buffer.bytes_per_partition),
         cascade_ends_(cascade_ends),
@@ -35,8 +37,10 @@ class Planner : private CascadeContext {
   Result<Plan> run() {
     for (;;) {
       PieceList list(inputs_, residents_);
+      resident_bytes_ = ResidentBytes(residents_, inputs_.layers.size());
       const std::optional<Misfit> misfit = attempt(list);
       if (!misfit) return std::move(list.plan());
+      if (misfit->error.code == ErrorCode::kUnavailable) return misfit->error;  // no time is left
       if (!demote(*misfit) && !take_apart(*misfit)) return misfit->error;
     }
   }
@@ -73,17 +77,21 @@ class Planner : private CascadeContext {
   std::optional<Misfit> attempt(PieceList& list) const {
     const auto count = static_cast<std::int32_t>(inputs_.layers.size());
     for (std::int32_t index = 0; index < count; ++index) {
+      if (const Status status = watched(inputs_.options.watch, "make_plan", index, count);
+          !status.ok()) {
+        return Misfit{status.error(), index, index};
+      }
       const LayerKind kind = layer(index).kind;
       if (kind == LayerKind::kCopy || kind == LayerKind::kHost) {
         list.add_copies(index);
-        list.add_moves_after(index);
+        list.add_moves(moves_after_[index]);
         continue;
       }
       if (const auto cascade = find_cascade(inputs_, *this, index)) {
         list.plan().cascades.push_back({index, cascade->last_layer()});
         list.add_cascade(*cascade);
-        for (; index < cascade->last_layer(); ++index) list.add_moves_after(index);
-        list.add_moves_after(index);
+        for (; index < cascade->last_layer(); ++index) list.add_moves(moves_after_[index]);
+        list.add_moves(moves_after_[index]);
         continue;
       }
       const LayerOperands operands = find_operands(index);
@@ -94,7 +102,7 @@ class Planner : private CascadeContext {
         return Misfit{pieces.error(), room_helps ? index : INT32_MAX, room_helps ? index : -1};
       }
       list.add_layer(std::move(*pieces), operands);
-      list.add_moves_after(index);
+      list.add_moves(moves_after_[index]);
     }
     mark_stores(inputs_, list.plan());
     if (auto misfit = list.place()) return misfit;
@@ -128,14 +136,8 @@ class Planner : private CascadeContext {
 
   // What the residents that live at some time within these layers leave.
   PieceRoom room_at(std::int32_t first, std::int32_t last) const {
-    std::int64_t used = 0;
-    for (const Resident& other : residents_) {
-      if (other.active && other.first_layer <= last && other.last_layer >= first) {
-        used += round_up(other.layout.bytes(), kAlignmentBytes);
-      }
-    }
     PieceRoom room;
-    room.allowed = std::max<std::int64_t>(0, capacity_ - used);
+    room.allowed = std::max<std::int64_t>(0, capacity_ - resident_bytes_.within(first, last));
     room.wanted = room.allowed / 2;
     if (inputs_.options.tile_budget_bytes > 0) {
       room.wanted = std::min(room.wanted, inputs_.options.tile_budget_bytes);
@@ -178,6 +180,8 @@ class Planner : private CascadeContext {
 
   const PlanInputs& inputs_;
   Residents residents_;
+  const MovesAfter moves_after_;
+  ResidentBytes resident_bytes_;  // of the attempt that is made
   const Table<StorageIndex, LayerIndex> last_reads_;
   const std::int64_t capacity_;
   const Table<LayerIndex, LayerIndex>& cascade_ends_;

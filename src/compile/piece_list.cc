@@ -222,15 +222,15 @@ void PieceList::add_copy(std::int32_t index, std::int32_t copy) {
   plan_.pieces.push_back(std::move(piece));
 }
 
-void PieceList::add_moves_after(std::int32_t index) {
-  for (std::size_t i = 0; i < residents_.size(); ++i) {
-    if (!residents_[i].active) continue;
+void PieceList::add_moves(const std::vector<MoveAfter>& moves) {
+  for (std::size_t i = 0; i < moves.size();) {
+    const StorageIndex to = moves[i].storage;
     Piece piece;
-    for (const ResidentMove& move : residents_[i].moves) {
-      if (move.after != index) continue;
+    for (; i < moves.size() && moves[i].storage == to; ++i) {
+      if (!residents_[to].active) continue;
+      const ResidentMove& move = residents_[to].moves[moves[i].move];
       piece.layer = move.layer;
-      const std::int32_t block = resident_block(static_cast<StorageIndex>(i));
-      piece.moves.push_back({move.load.from, move.load.to, block});
+      piece.moves.push_back({move.load.from, move.load.to, resident_block(to)});
     }
     if (!piece.moves.empty()) plan_.pieces.push_back(std::move(piece));
   }

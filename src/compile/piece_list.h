@@ -31,9 +31,9 @@ class PieceList {
   void add_copies(std::int32_t layer);
   // One of its copies, as a piece.
   void add_copy(std::int32_t layer, std::int32_t copy);
-  // Parts of Moves whose source is complete after this layer are loaded now, not when the Move's
-  // turn comes: the load engine has time.
-  void add_moves_after(std::int32_t layer);
+  // Parts of Moves whose source is complete after the layer that was added are loaded now, not when
+  // the Move's turn comes: the load engine has time.
+  void add_moves(const std::vector<MoveAfter>& moves);
 
   // Gives every block its place in the state buffer.
   std::optional<Misfit> place();

@@ -20,35 +20,39 @@ class Chooser {
   Result<Draft> run() {
     Draft best;
     TESSERA_TRY(best.plan, make_plan(inputs_, at_most(kLengthsTried[0])));
-    finish(best);
+    TESSERA_RETURN_IF_ERROR(finish(best));
     if (best.plan.cascades.empty()) return best;
     Draft none;
     auto apart = make_plan(inputs_, at_most(1));
+    if (!apart.ok() && apart.error().code == ErrorCode::kUnavailable) return apart.error();
     if (!apart.ok()) return best;
     none.plan = std::move(*apart);
-    finish(none);
+    TESSERA_RETURN_IF_ERROR(finish(none));
     predict(best);
     predict(none);
     const std::vector<Cycles> ends = layer_ends(none);
     std::vector<TimedRange> cascades;
     take_cascades(best, ends, cascades);
     std::vector<std::vector<LayerRange>> tried = {best.plan.cascades, none.plan.cascades};
-    const auto try_ends = [&](const Table<LayerIndex, LayerIndex>& cascade_ends) {
+    const auto try_ends = [&](const Table<LayerIndex, LayerIndex>& cascade_ends) -> Status {
       Draft other;
       auto plan = make_plan(inputs_, cascade_ends);
-      if (!plan.ok() || std::find(tried.begin(), tried.end(), plan->cascades) != tried.end())
-        return;
+      if (!plan.ok() && plan.error().code == ErrorCode::kUnavailable) return plan.error();
+      if (!plan.ok() || std::find(tried.begin(), tried.end(), plan->cascades) != tried.end()) {
+        return {};
+      }
       tried.push_back(plan->cascades);
       other.plan = std::move(*plan);
-      finish(other);
+      TESSERA_RETURN_IF_ERROR(finish(other));
       predict(other);
       take_cascades(other, ends, cascades);
       if (other.timeline.cycles < best.timeline.cycles) best = std::move(other);
+      return {};
     };
     for (const std::int32_t length : kLengthsTried) {
-      if (length != kLengthsTried[0]) try_ends(at_most(length));
+      if (length != kLengthsTried[0]) TESSERA_RETURN_IF_ERROR(try_ends(at_most(length)));
     }
-    try_ends(only(fastest_cascades(differences(ends), cascades)));
+    TESSERA_RETURN_IF_ERROR(try_ends(only(fastest_cascades(differences(ends), cascades))));
     if (none.timeline.cycles < best.timeline.cycles) best = std::move(none);
     return best;
   }
@@ -71,7 +75,9 @@ class Chooser {
   }
 
   // Addresses, tasks and dependencies of the draft's plan.
-  void finish(Draft& of) const {
+  Status finish(Draft& of) const {
+    Watch* const watch = inputs_.options.watch;
+    TESSERA_RETURN_IF_ERROR(watched(watch, "emit_tasks"));
     of.addresses = addresses_;
     for (std::size_t i = 0; i < of.plan.homes.size(); ++i) {
       const std::int32_t home = of.plan.homes[i];
@@ -79,9 +85,11 @@ class Chooser {
       of.addresses[i].offset = static_cast<std::uint64_t>(of.plan.home_blocks[home].offset);
     }
     of.tasks = emit_tasks(inputs_, of.plan, of.addresses);
+    TESSERA_RETURN_IF_ERROR(watched(watch, "derive_dependencies"));
     choose_engines(inputs_.chip, of.tasks.segments, of.tasks.tasks);
     of.dependencies_dropped =
         isa::derive_dependencies(inputs_.chip, of.tasks.segments, of.tasks.tasks);
+    return watched(watch, "predict_timeline");
   }
 
   void predict(Draft& of) const {
@@ -129,10 +137,13 @@ std::vector<LayerRange> fastest_cascades(const std::vector<Cycles>& alone,
   const std::size_t count = alone.size();
   std::vector<Cycles> best(count + 1, 0);  // of the first i layers
   std::vector<std::int32_t> chosen(count + 1, -1);
+  std::vector<std::vector<std::size_t>> ending(count + 1);  // cascades of the first i layers' end
+  for (std::size_t c = 0; c < cascades.size(); ++c) {
+    ending[static_cast<std::size_t>(cascades[c].layers.last) + 1].push_back(c);
+  }
   for (std::size_t i = 1; i <= count; ++i) {
     best[i] = best[i - 1] + alone[i - 1];
-    for (std::size_t c = 0; c < cascades.size(); ++c) {
-      if (cascades[c].layers.last + 1 != static_cast<std::int32_t>(i)) continue;
+    for (const std::size_t c : ending[i]) {
       const Cycles sum = best[cascades[c].layers.first] + cascades[c].cycles;
       if (sum >= best[i]) continue;
       best[i] = sum;

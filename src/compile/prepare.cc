@@ -67,14 +67,17 @@ Result<Prepared> prepare(const Graph& graph, const ChipConfig& chip, const Compi
   Prepared prepared;
   const std::shared_ptr<KernelStore> kernels =
       options.kernels != nullptr ? options.kernels : std::make_shared<KernelStore>();
+  TESSERA_RETURN_IF_ERROR(watched(options.watch, "plan_storages"));
   TESSERA_TRY(prepared.storages, plan_storages(graph, chip));
   if (options.choose_views) {
-    const ViewChoices choices = choose_views(graph, chip, prepared.storages);
+    TESSERA_TRY(const ViewChoices choices,
+                choose_views(graph, chip, prepared.storages, options.watch));
     TESSERA_TRY(prepared.storages, plan_storages(graph, chip, choices));
   }
-  TESSERA_TRY(prepared.layers,
-              build_layers(graph, chip, prepared.storages,
-                           {*kernels, prepared.weights, options.compress_weights}, shares));
+  TESSERA_TRY(
+      prepared.layers,
+      build_layers(graph, chip, prepared.storages,
+                   {*kernels, prepared.weights, options.compress_weights, options.watch}, shares));
   prepared.transpositions =
       add_transpositions(graph, chip, options, prepared.storages, prepared.layers);
   assign_addresses(graph, *kernels, prepared);

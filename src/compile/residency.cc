@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "base/quantity.h"
+#include "compile/surface_conventions.h"
+
 namespace tessera::compile {
 namespace {
 
@@ -47,7 +50,7 @@ bool set_life(const Table<LayerIndex, std::int32_t>& segments, const StorageUses
   resident.first_layer = *first;
   resident.last_layer = *last;
   resident.segment_first = static_cast<std::int32_t>(
-      std::find(segments.begin(), segments.end(), segments[*first]) - segments.begin());
+      std::lower_bound(segments.begin(), segments.end(), segments[*first]) - segments.begin());
   return segments[*first] == segments[*last];
 }
 
@@ -257,6 +260,31 @@ Residents find_residents(const PlanInputs& inputs) {
     residents.push_back(find_resident(inputs, segments, uses, i));
   }
   return residents;
+}
+
+MovesAfter find_moves_after(const Residents& residents, std::size_t layers) {
+  MovesAfter after(layers);
+  for (std::size_t i = 0; i < residents.size(); ++i) {
+    const std::vector<ResidentMove>& moves = residents[i].moves;
+    for (std::size_t k = 0; k < moves.size(); ++k) {
+      after[moves[k].after].push_back({static_cast<StorageIndex>(i), k});
+    }
+  }
+  return after;
+}
+
+ResidentBytes::ResidentBytes(const Residents& residents, std::size_t layers)
+    : begun_(layers, 0), ended_(layers, 0) {
+  for (const Resident& resident : residents) {
+    if (!resident.active) continue;
+    const std::int64_t bytes = round_up(resident.layout.bytes(), kAlignmentBytes);
+    begun_[resident.first_layer] += bytes;
+    ended_[resident.last_layer] += bytes;
+  }
+  for (std::size_t i = 1; i < layers; ++i) {
+    begun_[i] += begun_[i - 1];
+    ended_[i] += ended_[i - 1];
+  }
 }
 
 }  // namespace tessera::compile

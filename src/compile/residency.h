@@ -67,4 +67,25 @@ Table<StorageIndex, LayerIndex> find_last_reads(const PlanInputs& inputs);
 // One entry a storage, none active.
 Residents find_residents(const PlanInputs& inputs);
 
+// The parts of Moves whose source is complete after a layer: by storage, then in its order.
+struct MoveAfter {
+  StorageIndex storage = -1;
+  std::size_t move = 0;  // in Resident::moves
+};
+using MovesAfter = Table<LayerIndex, std::vector<MoveAfter>>;
+MovesAfter find_moves_after(const Residents& residents, std::size_t layers);
+
+// Bytes of the state buffer that the active residents take, for any range of layers.
+class ResidentBytes {
+ public:
+  ResidentBytes(const Residents& residents, std::size_t layers);
+  // Of those that live at some time within these layers.
+  std::int64_t within(LayerIndex first, LayerIndex last) const {
+    return begun_[last] - (first == 0 ? 0 : ended_[first - 1]);
+  }
+
+ private:
+  Table<LayerIndex, std::int64_t> begun_, ended_;  // by the end of each layer
+};
+
 }  // namespace tessera::compile

@@ -20,44 +20,59 @@ using graph::NodeKind;
 using graph::TensorId;
 using isa::BaseIndex;
 
-// One way of giving tensors their places. Where a reader cannot walk a place, the attempt ends with
-// that tensor, and the next attempt gives it a storage of its own.
-// The views of the graph's nodes by these choices, each found once for all attempts.
-class KnownViews {
+// What is found of a graph once for all attempts: the views of its nodes by these choices, and who
+// makes and reads its tensors.
+class KnownGraph {
  public:
-  KnownViews(const Graph& graph, const ViewChoices& choices)
-      : graph_(graph), choices_(choices), views_(graph.nodes.size()) {}
+  KnownGraph(const Graph& graph, const ViewChoices& choices)
+      : graph_(graph),
+        choices_(choices),
+        axes_(graph),
+        views_(graph.nodes.size()),
+        producers_(graph.tensors.size(), nullptr),
+        readers_(graph.tensors.size()),
+        outputs_(graph.tensors.size(), false) {
+    for (const Node& node : graph.nodes) {
+      for (const TensorId id : node.outputs) producers_[id] = &node;
+      for (const TensorId id : node.inputs) {
+        if (readers_[id].empty() || readers_[id].back() != &node) readers_[id].push_back(&node);
+      }
+    }
+    for (const TensorId id : graph.outputs) outputs_[id] = true;
+  }
 
   graph::ViewChoice choice(std::size_t node) const {
     return choices_.empty() ? graph::ViewChoice{} : choices_[node];
   }
-  Result<const graph::NodeViews*> of(std::size_t node) {
+  Result<const graph::NodeViews*> views_of(std::size_t node) {
     std::optional<graph::NodeViews>& views = views_[node];
     if (!views) {
-      TESSERA_TRY(views, graph::node_views(graph_, graph_.nodes[node], choice(node)));
+      TESSERA_TRY(views, graph::node_views(axes_, graph_.nodes[node], choice(node)));
     }
     return &*views;
   }
+  const Node* producer(TensorId id) const { return producers_[id]; }  // or null
+  // Each once, in the order of the graph.
+  const std::vector<const Node*>& readers(TensorId id) const { return readers_[id]; }
+  bool is_output(TensorId id) const { return outputs_[id]; }
 
  private:
   const Graph& graph_;
   const ViewChoices& choices_;
+  const graph::PreferredAxes axes_;
   std::vector<std::optional<graph::NodeViews>> views_;
+  Table<TensorId, const Node*> producers_;
+  Table<TensorId, std::vector<const Node*>> readers_;
+  Table<TensorId, bool> outputs_;
 };
 
+// One way of giving tensors their places. Where a reader cannot walk a place, the attempt ends with
+// that tensor, and the next attempt gives it a storage of its own.
 class Attempt {
  public:
-  Attempt(const Graph& graph, const ChipConfig& chip, KnownViews& views,
+  Attempt(const Graph& graph, const ChipConfig& chip, KnownGraph& known,
           const std::set<TensorId>& alone)
-      : graph_(graph),
-        chip_(chip),
-        views_(views),
-        alone_(alone),
-        producers_(graph.tensors.size(), nullptr) {
-    for (const Node& node : graph.nodes) {
-      for (const TensorId id : node.outputs) producers_[id] = &node;
-    }
-  }
+      : graph_(graph), chip_(chip), known_(known), alone_(alone) {}
 
   Status run() {
     plan_.places.resize(graph_.tensors.size());
@@ -84,9 +99,7 @@ class Attempt {
   }
 
  private:
-  bool is_output(TensorId id) const {
-    return std::find(graph_.outputs.begin(), graph_.outputs.end(), id) != graph_.outputs.end();
-  }
+  bool is_output(TensorId id) const { return known_.is_output(id); }
   std::int64_t elements(TensorId id) const { return element_count(graph_.tensor(id).dims); }
   Place& local(TensorId id) { return plan_.places[id]; }
 
@@ -164,10 +177,9 @@ class Attempt {
   // plane is stored plane by plane.
   std::optional<AxisMap> order_of_readers(TensorId out, const MoveAttributes& move) const {
     std::optional<AxisMap> order;
-    for (const Node& node : graph_.nodes) {
-      if (std::find(node.inputs.begin(), node.inputs.end(), out) == node.inputs.end()) continue;
-      if (node.kind() != NodeKind::kMove || node.inputs.size() != 1) return std::nullopt;
-      const auto& reader = node.as<MoveAttributes>();
+    for (const Node* const node : known_.readers(out)) {
+      if (node->kind() != NodeKind::kMove || node->inputs.size() != 1) return std::nullopt;
+      const auto& reader = node->as<MoveAttributes>();
       if (reader.has_fill || reader.copies.size() != 1) return std::nullopt;
       auto found = order_of_box(graph_.tensor(out).dims, reader.copies[0]);
       if (!found || (order && found->axes() != order->axes())) return std::nullopt;
@@ -247,7 +259,7 @@ class Attempt {
 
   // The planar engine makes all of it, or a part that lies in it.
   bool is_made_by_planar(TensorId id) const {
-    const Node* producer = producers_[id];
+    const Node* producer = known_.producer(id);
     if (producer == nullptr) return false;
     switch (producer->kind()) {
       case NodeKind::kPool:
@@ -256,7 +268,7 @@ class Attempt {
         return true;
       case NodeKind::kMove:
         return std::ranges::any_of(producer->inputs, [&](TensorId part) {
-          const Node* maker = producers_[part];
+          const Node* maker = known_.producer(part);
           return maker != nullptr && maker->kind() == NodeKind::kElementwise &&
                  producer->inputs.size() > 1;
         });
@@ -314,14 +326,14 @@ class Attempt {
       return {};
     }
     const auto index = static_cast<std::size_t>(&node - graph_.nodes.data());
-    TESSERA_TRY(const graph::NodeViews* const known, views_.of(index));
-    const graph::NodeViews& views = *known;
+    TESSERA_TRY(const graph::NodeViews* const found, known_.views_of(index));
+    const graph::NodeViews& views = *found;
     plan.inputs.resize(node.inputs.size());
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (is_kernel_operand(graph_, node, i)) continue;
       plan.inputs[i] = view(node.inputs[i], views.inputs[i]);
     }
-    plan.swapped = views_.choice(index).swapped;
+    plan.swapped = known_.choice(index).swapped;
     if (plan.swapped) std::swap(plan.inputs[0], plan.inputs[1]);
     plan.output = view(node.outputs[0], views.output);
     return {};
@@ -427,9 +439,8 @@ class Attempt {
 
   const Graph& graph_;
   const ChipConfig& chip_;
-  KnownViews& views_;
+  KnownGraph& known_;
   const std::set<TensorId>& alone_;
-  Table<TensorId, const Node*> producers_;  // or null
   StoragePlan plan_;
   Table<StorageIndex, std::optional<Place>> parents_;
   Table<StorageIndex, bool> pinned_;      // those that keep their own home
@@ -480,9 +491,9 @@ bool is_kernel_operand(const Graph& graph, const Node& node, std::size_t input) 
 Result<StoragePlan> plan_storages(const graph::Graph& graph, const ChipConfig& chip,
                                   const ViewChoices& choices) {
   std::set<TensorId> alone;
-  KnownViews views(graph, choices);
+  KnownGraph known(graph, choices);
   for (;;) {
-    Attempt attempt(graph, chip, views, alone);
+    Attempt attempt(graph, chip, known, alone);
     TESSERA_RETURN_IF_ERROR(attempt.run());
     if (!attempt.conflict()) return attempt.finish();
     const TensorId id = *attempt.conflict();

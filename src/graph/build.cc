@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <memory>
+#include <utility>
+
 #include "graph/lower.h"
 #include "graph/passes/passes.h"
 #include "graph/verify.h"
@@ -33,10 +37,34 @@ Status check_options(const BuildOptions& options) {
 
 }  // namespace
 
-Result<Graph> build(const model::Model& model, const BuildOptions& options) {
+namespace {
+
+// What is left of the model's own tensors is copied, so that the graph does not keep all of them.
+void own_constants(Graph& graph, const std::shared_ptr<const model::Model>& model) {
+  std::map<const Tensor*, std::shared_ptr<const Tensor>> copies;
+  for (TensorInfo& info : graph.tensors) {
+    const bool of_model = info.constant != nullptr && !info.constant.owner_before(model) &&
+                          !model.owner_before(info.constant);
+    if (!of_model) continue;
+    auto& copy = copies[info.constant.get()];
+    if (copy == nullptr) copy = std::make_shared<const Tensor>(*info.constant);
+    info.constant = copy;
+  }
+}
+
+// `owner`: of the model, whose tensors are then shared; or null.
+Result<Graph> build_with(const model::Model& model, const BuildOptions& options,
+                         const std::shared_ptr<const model::Model>& owner) {
   TESSERA_RETURN_IF_ERROR(check_options(options));
-  TESSERA_TRY(const model::InferredModel inferred, model::infer(model, options.infer));
-  TESSERA_TRY(Graph graph, lower(model, inferred, options));
+  TESSERA_RETURN_IF_ERROR(watched(options.watch, "infer"));
+  model::InferOptions infer = options.infer;
+  infer.watch = options.watch;
+  Graph graph;
+  {
+    TESSERA_TRY(const model::InferredModel inferred,
+                owner != nullptr ? model::infer_shared(owner, infer) : model::infer(model, infer));
+    TESSERA_TRY(graph, lower(model, inferred, options));
+  }
   graph.external_files = model.external_files;
   Stage stage = Stage::kDraft;
   const auto checked = [&](const std::string& pass) -> Status {
@@ -48,6 +76,7 @@ Result<Graph> build(const model::Model& model, const BuildOptions& options) {
   };
   TESSERA_RETURN_IF_ERROR(checked("lower"));
   for (const Pass& pass : passes()) {
+    TESSERA_RETURN_IF_ERROR(watched(options.watch, pass.name));
     pass.run(graph);
     if (pass.settles_formats) stage = Stage::kFinal;
     TESSERA_RETURN_IF_ERROR(checked(std::string(pass.name)));
@@ -65,7 +94,18 @@ Result<Graph> build(const model::Model& model, const BuildOptions& options) {
   TESSERA_RETURN_IF_ERROR(checked("fuse_converters"));
   arrange_axes(graph);
   TESSERA_RETURN_IF_ERROR(checked("arrange_axes"));
+  if (owner != nullptr) own_constants(graph, owner);
   return graph;
+}
+
+}  // namespace
+
+Result<Graph> build(const model::Model& model, const BuildOptions& options) {
+  return build_with(model, options, nullptr);
+}
+
+Result<Graph> build(const std::shared_ptr<const model::Model>& model, const BuildOptions& options) {
+  return build_with(*model, options, model);
 }
 
 Status verify(const Graph& graph) { return verify_at(graph, Stage::kFinal); }

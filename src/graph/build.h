@@ -2,6 +2,8 @@
 // the verifier runs after every pass; dumps can be taken after every pass.
 #pragma once
 
+#include <memory>
+
 #include "base/result.h"
 #include "graph/build_options.h"
 #include "graph/graph.h"
@@ -11,5 +13,7 @@ namespace tessera::graph {
 
 // Import has been done; shapes are inferred here.
 Result<Graph> build(const model::Model& model, const BuildOptions& options);
+// The same without copies of the model's tensors on the way; the graph does not keep the model.
+Result<Graph> build(const std::shared_ptr<const model::Model>& model, const BuildOptions& options);
 
 }  // namespace tessera::graph

@@ -26,6 +26,7 @@ struct BuildOptions {
   KernelMemory kernel_memory;
   model::InferOptions infer;
   bool require_full_offload = false;  // a host step is an error
+  Watch* watch = nullptr;             // told of the passes; null: none
   // Called after each pass with its name and the graph (for --dump-passes); may be empty.
   std::function<void(const std::string& pass, const Graph& graph)> on_pass;
 };

@@ -2,8 +2,10 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "arith/rounding.h"
+#include "arith/vector_ops.h"
 #include "base/check.h"
 
 namespace tessera::graph {
@@ -70,7 +72,24 @@ Constant reshaped(const Constant& constant, const Shape& dims) {
 
 Constant converted(const Constant& constant, Format format) {
   if (constant->format == format) return constant;
-  return constant_from_reals(format, constant->dims, reals(*constant));
+  // Without binary64 in between, which of large weights would take more memory than both formats.
+  Tensor tensor = Tensor::zeros(format, constant->dims);
+  const std::int64_t count = element_count(constant->dims);
+  const auto of_vectors = [](Format of) {
+    return of == Format::kF16 || of == Format::kBf16 || of == Format::kF32;
+  };
+  if (of_vectors(format) && of_vectors(constant->format)) {
+    arith::simd::convert({.format = constant->format, .data = constant->bytes.data()},
+                         {.format = format, .data = tensor.bytes.data(), .count = count});
+    return std::make_shared<const Tensor>(std::move(tensor));
+  }
+  const auto from = static_cast<std::size_t>(format_bytes(constant->format));
+  const auto to = static_cast<std::size_t>(format_bytes(format));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    const double value = arith::read_element(constant->format, constant->bytes.data() + i * from);
+    arith::write_element(format, value, tensor.bytes.data() + i * to);
+  }
+  return std::make_shared<const Tensor>(std::move(tensor));
 }
 
 std::uint64_t element_bits(Format format, double value) { return arith::round_to(format, value); }

@@ -1,6 +1,7 @@
 #include "graph/editor.h"
 
 #include <algorithm>
+#include <iterator>
 #include <queue>
 
 #include "base/check.h"
@@ -75,6 +76,54 @@ Links::Links(const Graph& graph)
     }
   }
   for (const TensorId id : graph.outputs) is_output_[id] = true;
+}
+
+LiveLinks::LiveLinks(const Graph& graph) : Links(graph) {
+  known_.reserve(graph.nodes.size());
+  for (const Node& node : graph.nodes) known_.push_back({node.inputs, node.outputs});
+}
+
+void LiveLinks::grow(const Graph& graph) {
+  producer_.resize(graph.tensors.size(), -1);
+  consumers_.resize(graph.tensors.size());
+  is_output_.resize(graph.tensors.size(), false);
+  known_.resize(graph.nodes.size());
+}
+
+void LiveLinks::update(const Graph& graph, NodeIndex node) {
+  grow(graph);
+  Ends& known = known_[node];
+  const Node& now = graph.nodes[node];
+  for (const TensorId id : known.outputs) {
+    if (producer_[id] == node) producer_[id] = -1;
+  }
+  for (const TensorId id : now.outputs) producer_[id] = node;
+  known.outputs = now.outputs;
+  if (known.inputs == now.inputs) return;
+  for (const TensorId id : known.inputs) {
+    std::vector<NodeIndex>& users = consumers_[id];
+    users.erase(std::lower_bound(users.begin(), users.end(), node));
+  }
+  for (const TensorId id : now.inputs) {
+    std::vector<NodeIndex>& users = consumers_[id];
+    users.insert(std::upper_bound(users.begin(), users.end(), node), node);
+  }
+  known.inputs = now.inputs;
+}
+
+void LiveLinks::add_new(const Graph& graph) {
+  for (auto node = static_cast<NodeIndex>(known_.size()); node < std::ssize(graph.nodes); ++node) {
+    update(graph, node);
+  }
+}
+
+void LiveLinks::replace_uses(Graph& graph, TensorId from, TensorId to) {
+  const std::vector<NodeIndex> users = consumers(from);
+  for (const NodeIndex user : users) {
+    std::vector<TensorId>& inputs = graph.nodes[user].inputs;
+    std::replace(inputs.begin(), inputs.end(), from, to);
+    update(graph, user);
+  }
 }
 
 Editor::Editor(Graph& graph) : graph_(graph) {

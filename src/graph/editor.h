@@ -13,7 +13,7 @@
 
 namespace tessera::graph {
 
-// Producers and consumers at one moment; made anew after a rewrite.
+// Producers and consumers at one moment.
 class Links {
  public:
   explicit Links(const Graph& graph);
@@ -26,10 +26,31 @@ class Links {
   // Exactly one use, and not a graph output.
   bool has_single_use(TensorId id) const { return consumers(id).size() == 1 && !is_output(id); }
 
- private:
+ protected:
   Table<TensorId, NodeIndex> producer_;
-  Table<TensorId, std::vector<NodeIndex>> consumers_;
+  Table<TensorId, std::vector<NodeIndex>> consumers_;  // ascending
   Table<TensorId, bool> is_output_;
+};
+
+// Links that follow rewrites, for passes that make many of them: each costs what it changes, not the
+// whole graph.
+class LiveLinks : public Links {
+ public:
+  explicit LiveLinks(const Graph& graph);
+
+  // The nodes and tensors that were added, and what `node` reads and makes now.
+  void update(const Graph& graph, NodeIndex node);
+  // Nodes that were added since the links were made or told of it last.
+  void add_new(const Graph& graph);
+  // Every node input `from` becomes `to`, in the graph and here. Graph outputs stay.
+  void replace_uses(Graph& graph, TensorId from, TensorId to);
+
+ private:
+  struct Ends {
+    std::vector<TensorId> inputs, outputs;
+  };
+  void grow(const Graph& graph);
+  Table<NodeIndex, Ends> known_;  // of each node, as the tables have it
 };
 
 // Adds to a graph under unique names. The graph outlives the editor.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
 #include <set>
 
 #include "graph/lowering.h"
@@ -81,7 +82,9 @@ Result<Graph> lower(const model::Model& model, const model::InferredModel& infer
   Lowering lowering(model, inferred, options);
   const std::set<std::string> needed = needed_values(inferred, lowering);
   for (const std::string& input : inferred.inputs) lowering.add_input(input);
+  std::int64_t done = 0;
   for (const auto& node : inferred.nodes) {
+    TESSERA_RETURN_IF_ERROR(watched(options.watch, "lower", done++, std::ssize(inferred.nodes)));
     if (lowering.is_claimed(*node) || !must_lower(*node, lowering, needed)) continue;
     TESSERA_RETURN_IF_ERROR(lower_node(lowering, *node, options));
   }

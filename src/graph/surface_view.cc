@@ -146,35 +146,6 @@ NodeViews matmul_views(const Graph& graph, const Node& node) {
 // ---- element-wise
 // ---------------------------------------------------------------------------------
 
-bool names(const std::vector<TensorId>& list, TensorId id) {
-  return std::find(list.begin(), list.end(), id) != list.end();
-}
-
-// The place of one of the graph's nodes; its end for any other node.
-std::size_t place_of(const Graph& graph, const Node& node) {
-  const std::less<> before;
-  const Node* const first = graph.nodes.data();
-  const Node* const end = first + graph.nodes.size();
-  return before(&node, first) || !before(&node, end) ? graph.nodes.size()
-                                                     : static_cast<std::size_t>(&node - first);
-}
-
-// Who makes what the node reads: nodes stand behind what they read, and mostly close to it.
-const Node* producer_of(const Graph& graph, const Node& reader, TensorId id) {
-  for (std::size_t i = place_of(graph, reader); i-- > 0;) {
-    if (names(graph.nodes[i].outputs, id)) return &graph.nodes[i];
-  }
-  return nullptr;
-}
-
-// The first that reads what the node makes.
-const Node* first_user_of(const Graph& graph, const Node& maker, TensorId id) {
-  for (std::size_t i = place_of(graph, maker) + 1; i < graph.nodes.size(); ++i) {
-    if (names(graph.nodes[i].inputs, id)) return &graph.nodes[i];
-  }
-  return nullptr;
-}
-
 // The channel axis a node of a fixed layout wants for a tensor of this rank.
 std::optional<std::size_t> fixed_channel_axis(const Node& node, std::size_t rank) {
   switch (node.kind()) {
@@ -186,30 +157,6 @@ std::optional<std::size_t> fixed_channel_axis(const Node& node, std::size_t rank
     default:
       return std::nullopt;
   }
-}
-
-// Follows element-wise nodes upwards, then downwards, to a node that fixes the layout.
-std::size_t preferred_channel_axis(const Graph& graph, const Node& start, std::size_t rank) {
-  const auto same_rank = [&](TensorId id) { return graph.tensor(id).dims.size() == rank; };
-  const auto follow = [&](bool upwards) -> std::optional<std::size_t> {
-    const Node* node = &start;
-    for (std::size_t steps = 0; steps <= graph.nodes.size(); ++steps) {
-      const Node* next = nullptr;
-      const std::vector<TensorId>& edges = upwards ? node->inputs : node->outputs;
-      for (const TensorId id : edges) {
-        if (next != nullptr || !same_rank(id)) continue;
-        next = upwards ? producer_of(graph, *node, id) : first_user_of(graph, *node, id);
-      }
-      if (next == nullptr) return std::nullopt;
-      if (const auto axis = fixed_channel_axis(*next, rank)) return axis;
-      if (next->kind() != NodeKind::kElementwise) return std::nullopt;
-      node = next;
-    }
-    return std::nullopt;
-  };
-  if (const auto axis = follow(true)) return *axis;
-  if (const auto axis = follow(false)) return *axis;
-  return rank == 3 || rank == 4 ? 1 : rank - 1;
 }
 
 // Channels on axis `channel`: the axes in front become images (and rows, where channels are last),
@@ -275,8 +222,9 @@ Error cannot_spread(const Node& node) {
                       node.name)};
 }
 
-Result<NodeViews> elementwise_views(const Graph& graph, const Node& node,
+Result<NodeViews> elementwise_views(const PreferredAxes& axes_of, const Node& node,
                                     const ViewChoice& choice) {
+  const Graph& graph = axes_of.graph();
   const std::vector<Axis> axes = broadcast_axes(graph, node);
   const std::size_t rank = axes.size();
   if (choice.channel_axis >= 0) {
@@ -285,8 +233,7 @@ Result<NodeViews> elementwise_views(const Graph& graph, const Node& node,
     if (auto views = spread(axes, channel, node.inputs.size())) return *views;
     return cannot_spread(node);
   }
-  std::vector<std::size_t> candidates = {
-      std::min(preferred_channel_axis(graph, node, rank), rank - 1)};
+  std::vector<std::size_t> candidates = {std::min(axes_of.channel_axis(node), rank - 1)};
   if (rank > 1) candidates.push_back(1);
   for (std::size_t i = rank; i-- > 0;) candidates.push_back(i);
   for (const std::size_t channel : candidates) {
@@ -348,7 +295,76 @@ Result<NodeViews> reduce_views(const Graph& graph, const Node& node, const ViewC
 
 }  // namespace
 
+PreferredAxes::PreferredAxes(const Graph& graph)
+    : graph_(&graph),
+      producers_(graph.tensors.size(), -1),
+      readers_(graph.tensors.size(), -1),
+      upwards_(graph.nodes.size(), kNone),
+      downwards_(graph.nodes.size(), kNone) {
+  const auto count = static_cast<NodeIndex>(graph.nodes.size());
+  for (NodeIndex i = count; i-- > 0;) {
+    for (const TensorId id : graph.nodes[i].inputs) readers_[id] = i;
+    for (const TensorId id : graph.nodes[i].outputs) producers_[id] = i;
+  }
+  // Nodes stand behind what they read.
+  for (NodeIndex i = 0; i < count; ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.kind() == NodeKind::kElementwise) upwards_[i] = axis_above(node, rank_of(node));
+  }
+  for (NodeIndex i = count; i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    if (node.kind() == NodeKind::kElementwise) downwards_[i] = axis_below(node, rank_of(node));
+  }
+}
+
+std::size_t PreferredAxes::rank_of(const Node& node) const {
+  return graph_->tensor(node.outputs[0]).dims.size();
+}
+
+// Of the first of the tensors that is of this rank and has a neighbour: the axis which that one fixes,
+// or which is known of it.
+std::int32_t PreferredAxes::follow(const std::vector<TensorId>& edges, std::size_t rank,
+                                   const Table<TensorId, NodeIndex>& neighbours,
+                                   const Table<NodeIndex, std::int32_t>& known) const {
+  for (const TensorId id : edges) {
+    const NodeIndex next = neighbours[id];
+    if (graph_->tensor(id).dims.size() != rank || next < 0) continue;
+    const Node& node = graph_->nodes[next];
+    if (const auto axis = fixed_channel_axis(node, rank)) return static_cast<std::int32_t>(*axis);
+    // A broadcast to a higher rank ends the search.
+    const bool passes = node.kind() == NodeKind::kElementwise && rank_of(node) == rank;
+    return passes ? known[next] : kNone;
+  }
+  return kNone;
+}
+
+std::int32_t PreferredAxes::axis_above(const Node& node, std::size_t rank) const {
+  return follow(node.inputs, rank, producers_, upwards_);
+}
+
+std::int32_t PreferredAxes::axis_below(const Node& node, std::size_t rank) const {
+  return follow(node.outputs, rank, readers_, downwards_);
+}
+
+std::size_t PreferredAxes::channel_axis(const Node& node) const {
+  std::size_t rank = rank_of(node);
+  if (const std::int32_t axis = axis_above(node, rank); axis != kNone) {
+    return static_cast<std::size_t>(axis);
+  }
+  if (const std::int32_t axis = axis_below(node, rank); axis != kNone) {
+    return static_cast<std::size_t>(axis);
+  }
+  rank = std::max<std::size_t>(rank, 1);
+  return rank == 3 || rank == 4 ? 1 : rank - 1;
+}
+
 Result<NodeViews> node_views(const Graph& graph, const Node& node, const ViewChoice& choice) {
+  return node_views(PreferredAxes(graph), node, choice);
+}
+
+Result<NodeViews> node_views(const PreferredAxes& axes, const Node& node,
+                             const ViewChoice& choice) {
+  const Graph& graph = axes.graph();
   switch (node.kind()) {
     case NodeKind::kConv:
     case NodeKind::kPool: {
@@ -361,7 +377,7 @@ Result<NodeViews> node_views(const Graph& graph, const Node& node, const ViewCho
     case NodeKind::kMatMul:
       return choice.swapped ? swapped_matmul_views(graph, node) : matmul_views(graph, node);
     case NodeKind::kElementwise:
-      return elementwise_views(graph, node, choice);
+      return elementwise_views(axes, node, choice);
     case NodeKind::kReduce:
       return reduce_views(graph, node, choice);
     case NodeKind::kMove:

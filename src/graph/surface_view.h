@@ -44,6 +44,35 @@ struct NodeViews {
   std::vector<StridedView> inputs;
   StridedView output;
 };
+
+// The channel axes that a graph's element-wise nodes take by default: those that the nodes of a fixed
+// layout around them want. Found for all nodes at once, in time linear in the graph. The graph outlives
+// it and does not change.
+class PreferredAxes {
+ public:
+  explicit PreferredAxes(const Graph& graph);
+  const Graph& graph() const { return *graph_; }
+  // Of an element-wise node, one of the graph's or one that reads its tensors.
+  std::size_t channel_axis(const Node& node) const;
+
+ private:
+  static constexpr std::int32_t kNone = -1;
+  std::size_t rank_of(const Node& node) const;
+  std::int32_t axis_above(const Node& node, std::size_t rank) const;
+  std::int32_t axis_below(const Node& node, std::size_t rank) const;
+  std::int32_t follow(const std::vector<TensorId>& edges, std::size_t rank,
+                      const Table<TensorId, NodeIndex>& neighbours,
+                      const Table<NodeIndex, std::int32_t>& known) const;
+
+  const Graph* graph_;
+  Table<TensorId, NodeIndex> producers_, readers_;  // the first reader; -1: none
+  // Of each element-wise node, the axis that is fixed above and below it.
+  Table<NodeIndex, std::int32_t> upwards_, downwards_;
+};
+
+Result<NodeViews> node_views(const PreferredAxes& axes, const Node& node,
+                             const ViewChoice& choice = {});
+// For a single node: it looks at the whole graph.
 Result<NodeViews> node_views(const Graph& graph, const Node& node, const ViewChoice& choice = {});
 
 }  // namespace tessera::graph

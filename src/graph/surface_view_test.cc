@@ -2,6 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/editor.h"
+
 namespace tessera::graph {
 namespace {
 
@@ -113,6 +122,53 @@ TEST(SurfaceView, AxesThatCannotBeSpreadAreRefusedByNodeName) {
   EXPECT_EQ(result.error().code, ErrorCode::kUnsupported);
   EXPECT_EQ(result.error().message,
             "node 'n0': its axes cannot be seen as images, channels, rows and columns");
+}
+
+// Links that are told of each rewrite are those that would be found anew.
+TEST(LiveLinks, FollowRewritesAsIfFoundAnew) {
+  Sketch sketch;
+  std::vector<TensorId> made = {sketch.add({8}), sketch.add({8})};
+  std::mt19937 random(7);
+  const auto any = [&] { return made[random() % made.size()]; };
+  for (int i = 0; i < 20; ++i) {
+    const std::vector<TensorId> inputs = {any(), any()};
+    made.push_back(sketch.add({8}));
+    sketch.node(inputs, made.back(), binary());
+  }
+  Graph& graph = sketch.graph;
+  graph.outputs = {made.back()};
+  LiveLinks links(graph);
+  const auto expect_equal = [&] {
+    const Links anew(graph);
+    for (std::int32_t id = 0; id < std::ssize(graph.tensors); ++id) {
+      EXPECT_EQ(links.producer({id}), anew.producer({id})) << id;
+      EXPECT_EQ(links.consumers({id}), anew.consumers({id})) << id;
+      EXPECT_EQ(links.is_output({id}), anew.is_output({id})) << id;
+    }
+  };
+  for (int change = 0; change < 200; ++change) {
+    const auto node = static_cast<NodeIndex>(random() % graph.nodes.size());
+    switch (random() % 4) {
+      case 0:  // other inputs
+        graph.nodes[node].inputs = {any(), any()};
+        links.update(graph, node);
+        break;
+      case 1:  // a new tensor in place of the one it made
+        if (graph.nodes[node].outputs.empty()) break;
+        made.push_back(sketch.add({8}));
+        graph.nodes[node].outputs = {made.back()};
+        links.update(graph, node);
+        break;
+      case 2:  // a new node
+        made.push_back(sketch.add({8}));
+        sketch.node({any()}, made.back(), ElementwiseAttributes{});
+        links.add_new(graph);
+        break;
+      default:
+        links.replace_uses(graph, any(), any());
+    }
+    expect_equal();
+  }
 }
 
 }  // namespace

@@ -90,13 +90,14 @@ class HostExecutor : public Executor {
   }
 
   Status prepare(const HostExecutor* twin) {
+    const graph::PreferredAxes axes(*graph_);
     for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
       const Node& node = graph_->nodes[i];
       Prepared prepared;
       if (node.kind() == NodeKind::kElementwise) {
         prepared.elementwise = dense_elementwise(node);
       } else if (node.kind() != NodeKind::kMove && node.kind() != NodeKind::kHostStep) {
-        TESSERA_TRY(prepared.views, graph::node_views(*graph_, node));
+        TESSERA_TRY(prepared.views, graph::node_views(axes, node));
       }
       prepared.parts = twin != nullptr ? twin->prepared_[i].parts
                                        : prepare_product(*graph_, node, pool_.threads());

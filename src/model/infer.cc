@@ -61,14 +61,16 @@ InferOptions with_open_shapes(const Subgraph& graph, InferOptions options) {
 
 class Inference {
  public:
-  // Both outlive the object. `long_dimension` is for open dimensions that are no batch.
-  Inference(const Model& model, const InferOptions& options, std::int64_t long_dimension)
+  // Both outlive the object. `long_dimension` is for open dimensions that are no batch. `owner`: of
+  // the model, whose tensors are then shared.
+  Inference(const Model& model, const InferOptions& options, std::int64_t long_dimension,
+            std::shared_ptr<const void> owner = nullptr)
       : model_(model),
         options_(options),
         named_(named_dimensions(model.graph, options.shapes)),
         long_dimension_(long_dimension),
         scope_(nullptr, ""),
-        walk_(model, result_) {}
+        walk_(model, result_, options.watch, std::move(owner)) {}
 
   Result<InferredModel> run() {
     TESSERA_RETURN_IF_ERROR(place_inputs());
@@ -334,9 +336,12 @@ Status Inference::check_declared(const ValueInfo& output, const TypedValue& foun
 
 }  // namespace
 
-Result<InferredModel> infer(const Model& model, const InferOptions& asked) {
+namespace {
+
+Result<InferredModel> infer_with(const Model& model, const InferOptions& asked,
+                                 const std::shared_ptr<const void>& owner) {
   const InferOptions options = with_open_shapes(model.graph, asked);
-  auto first = Inference(model, options, options.default_dimension).run();
+  auto first = Inference(model, options, options.default_dimension, owner).run();
   if (first.ok()) return first;
   const std::set<std::string> batches = batch_names(model.graph);
   bool open = false;  // is there anything to try?
@@ -348,10 +353,21 @@ Result<InferredModel> infer(const Model& model, const InferOptions& asked) {
   }
   for (const std::int64_t dimension : kLongerDimensions) {
     if (!open) break;
-    auto longer = Inference(model, options, dimension).run();
+    auto longer = Inference(model, options, dimension, owner).run();
     if (longer.ok()) return longer;
   }
   return first;
+}
+
+}  // namespace
+
+Result<InferredModel> infer(const Model& model, const InferOptions& options) {
+  return infer_with(model, options, nullptr);
+}
+
+Result<InferredModel> infer_shared(const std::shared_ptr<const Model>& model,
+                                   const InferOptions& options) {
+  return infer_with(*model, options, model);
 }
 
 std::vector<std::string> inputs_that_decide_shapes(const Model& model, const InferOptions& asked) {

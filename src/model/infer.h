@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/watch.h"
 #include "model/inferred_model.h"
 #include "model/model.h"
 
@@ -29,6 +30,7 @@ struct InferOptions {
   // Asked once of each tensor input with open dimensions that is not in `shapes`: the shape of what it will be fed,
   // from which the open ones are taken if it has as many dimensions.
   std::function<std::optional<Shape>(const ValueInfo&)> open_shape = {};
+  Watch* watch = nullptr;  // null: none; it outlives infer()
 };
 
 // An open dimension that no option settles is what another input has for the same name, or else the default. Where the model has no meaning
@@ -36,6 +38,10 @@ struct InferOptions {
 // of an input, nor named like one) are tried at 16, 64, 256 ... 65536.
 // An error names node, operator and reason (for example an input shape an operator cannot take).
 Result<InferredModel> infer(const Model& model, const InferOptions& options);
+// The same without copies of the model's tensors: constants of the result that are such keep all of the
+// model alive.
+Result<InferredModel> infer_shared(const std::shared_ptr<const Model>& model,
+                                   const InferOptions& options);
 
 // Of the inputs that are not in options.constants, those on which a shape depends so that infer()
 // fails; with them known it may succeed or fail for the next reason. Empty if it succeeds, or no

@@ -56,7 +56,9 @@ Result<const Subgraph*> body_of(const Node& node, const std::string& attribute) 
   return body->get();
 }
 
-Walk::Walk(const Model& model, InferredModel& result) : opset_(opset_of(model)), result_(result) {
+Walk::Walk(const Model& model, InferredModel& result, Watch* watch,
+           std::shared_ptr<const void> owner)
+    : opset_(opset_of(model)), watch_(watch), owner_(std::move(owner)), result_(result) {
   reserve_names(model.graph, reserved_);
 }
 
@@ -93,7 +95,10 @@ Result<const Tensor*> Walk::known(const std::string& name, const std::string& wh
 Status Walk::graph(const Subgraph& graph, Scope& scope) {
   for (const auto& [name, tensor] : graph.initializers) {
     auto& shared = initializers_[&tensor];
-    if (shared == nullptr) shared = std::make_shared<const Tensor>(tensor);
+    if (shared == nullptr) {
+      shared = owner_ != nullptr ? std::shared_ptr<const Tensor>(owner_, &tensor)
+                                 : std::make_shared<const Tensor>(tensor);
+    }
     const std::string key = scope.is_top() ? name : fresh(scope.prefix() + name);
     result_.values[key] = {tensor.format, tensor.dims, shared};
     scope.define(name, Held::of(key));
@@ -102,6 +107,10 @@ Status Walk::graph(const Subgraph& graph, Scope& scope) {
     if (result_.nodes.size() > kNodesMax) {
       return Error{ErrorCode::kDoesNotFit,
                    fmt::format("the bodies of loops give more than {} nodes", kNodesMax)};
+    }
+    if (watch_ != nullptr && scope.is_top()) {
+      const auto done = static_cast<std::int64_t>(&node - graph.nodes.data());
+      TESSERA_RETURN_IF_ERROR(watch_->at("infer", done, std::ssize(graph.nodes)));
     }
     const Status status = visit(node, scope);
     if (!status.ok()) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/watch.h"
 #include "model/inferred_model.h"
 #include "model/model.h"
 #include "model/ops/call.h"
@@ -57,7 +58,9 @@ class Scope {
 class Walk {
  public:
   // Both outlive the walk.
-  Walk(const Model& model, InferredModel& result);
+  // `watch` is told of the nodes; null: none. Constants share the tensors of what `owner` keeps alive;
+  // without it they are copies.
+  Walk(const Model& model, InferredModel& result, Watch* watch, std::shared_ptr<const void> owner);
 
   // Walks initializers and nodes; the graph's inputs are in `scope` already.
   Status graph(const Subgraph& graph, Scope& scope);
@@ -97,6 +100,8 @@ class Walk {
   Error blocked(const std::string& name, const std::string& what);
 
   const std::int64_t opset_;
+  Watch* watch_ = nullptr;
+  const std::shared_ptr<const void> owner_;
   InferredModel& result_;
   std::map<std::string, int> last_suffix_;
   std::set<std::string> reserved_;  // names of the model's own values

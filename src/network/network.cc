@@ -91,19 +91,16 @@ graph::KernelMemory kernel_memory(const ChipConfig& chip, double share) {
           .bytes_per_partition = share > 0 && share < 1 ? isa::share_of(bytes, share) : bytes};
 }
 
-Result<std::shared_ptr<const graph::Graph>> load_graph(const std::string& path,
-                                                       const ChipConfig& chip,
-                                                       const LoadOptions& options) {
-  report(options, "import", 0);
-  TESSERA_TRY(const model::Model model, model::import_file(path));
-  return graph_of_model(model, chip, options);
-}
+namespace {
 
-Result<std::shared_ptr<const graph::Graph>> graph_of_model(const model::Model& model,
-                                                           const ChipConfig& chip,
-                                                           const LoadOptions& options) {
+// Of a model, or of one that is shared.
+template <typename Model>
+Result<std::shared_ptr<const graph::Graph>> graph_from(const Model& model, const ChipConfig& chip,
+                                                       const LoadOptions& options) {
   report(options, "graph", 0);
+  Watch watch(options.progress, options.deadline);
   graph::BuildOptions build;
+  build.watch = &watch;
   build.vector_format = chip.formats.vector;
   build.matrix = chip.formats.matrix;
   build.quantise_vector_inputs = chip.formats.vector_inputs == VectorInputs::kQuantised;
@@ -118,6 +115,31 @@ Result<std::shared_ptr<const graph::Graph>> graph_of_model(const model::Model& m
   report(options, "graph", 1);
   return std::shared_ptr<const graph::Graph>(
       std::make_shared<const graph::Graph>(std::move(graph)));
+}
+
+// The model's tensors are not copied, and gone with it when this returns.
+Result<std::shared_ptr<const graph::Graph>> graph_of_import(Result<model::Model> imported,
+                                                            const ChipConfig& chip,
+                                                            const LoadOptions& options) {
+  if (!imported.ok()) return imported.error();
+  // Shared by the constants of the graph while it is built.
+  const auto model = std::make_shared<const model::Model>(std::move(imported).value());
+  return graph_from(model, chip, options);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const graph::Graph>> load_graph(const std::string& path,
+                                                       const ChipConfig& chip,
+                                                       const LoadOptions& options) {
+  report(options, "import", 0);
+  return graph_of_import(model::import_file(path), chip, options);
+}
+
+Result<std::shared_ptr<const graph::Graph>> graph_of_model(const model::Model& model,
+                                                           const ChipConfig& chip,
+                                                           const LoadOptions& options) {
+  return graph_from(model, chip, options);
 }
 
 namespace {
@@ -152,6 +174,8 @@ Result<Network> network_from_graph(std::shared_ptr<const graph::Graph> graph,
   compile::CompileOptions compile_options{.tile_budget_bytes = options.tile_budget_bytes,
                                           .resident = options.resident,
                                           .compress_weights = options.compress_weights};
+  Watch watch(options.progress, options.deadline);
+  compile_options.watch = &watch;
   TESSERA_RETURN_IF_ERROR(bound_memories(options.region_share, chip, compile_options));
   const std::string name = graph->name;
   TESSERA_TRY(package::Package package, compile::compile(std::move(graph), chip, compile_options));
@@ -296,8 +320,8 @@ Result<Network> load_from_memory(std::span<const std::byte> bytes, const std::st
     return network::network_from_package(std::move(package), chip);
   }
   report(options, "import", 0);
-  TESSERA_TRY(const model::Model model, model::import_bytes(bytes, name, options.folder));
-  TESSERA_TRY(auto graph, network::graph_of_model(model, chip, options));
+  TESSERA_TRY(auto graph, network::graph_of_import(model::import_bytes(bytes, name, options.folder),
+                                                   chip, options));
   return compile_graph(std::move(graph), name, chip, options);
 }
 

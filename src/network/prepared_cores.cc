@@ -130,20 +130,20 @@ std::vector<CoreCount> usual_core_counts(const ChipConfig& chip) {
 }
 
 Result<Network> prepare_cores(const Network& network, std::span<const CoreCount> counts,
-                              const ProgressCallback& progress) {
+                              Watch* watch) {
   const NetworkState& state = network.state();
   TESSERA_RETURN_IF_ERROR(check_package(state, "preparing several cores"));
   const std::vector<CoreCount> all = all_counts(state, counts);
   Preparation preparation(state);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (progress) progress("cores", static_cast<double>(i) / static_cast<double>(all.size()));
+    TESSERA_RETURN_IF_ERROR(watched(watch, "cores", static_cast<std::int64_t>(i), std::ssize(all)));
     TESSERA_TRY(const CardPlacement spread, spread_cores(state.chip, all[i].cards, all[i].cores));
     TESSERA_RETURN_IF_ERROR(preparation.add(all[i], spread));
     TESSERA_TRY(const CardPlacement packed, packed_cores(state.chip, all[i]));
     TESSERA_RETURN_IF_ERROR(preparation.add(all[i], packed));
   }
   if (!all.empty()) TESSERA_RETURN_IF_ERROR(preparation.model_one_core());
-  if (progress) progress("cores", 1);
+  TESSERA_RETURN_IF_ERROR(watched(watch, "cores", 1, 1));
   auto prepared = std::make_shared<NetworkState>(state);
   prepared->package.prepared = preparation.finish();
   return Network(std::move(prepared));

@@ -7,6 +7,7 @@
 
 #include "arch/chip_config.h"
 #include "base/result.h"
+#include "base/watch.h"
 #include "network/network.h"
 
 namespace tessera::network {
@@ -22,6 +23,6 @@ std::vector<CoreCount> usual_core_counts(const ChipConfig& chip);
 // The package with what it has for these, and for all that it had before; of each also where the cores lie in
 // as few groups as can be. Splits are as the performance model chooses them. An error names the number of cores.
 Result<Network> prepare_cores(const Network& network, std::span<const CoreCount> counts,
-                              const ProgressCallback& progress);
+                              Watch* watch = nullptr);
 
 }  // namespace tessera::network

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 #include "arch/architecture_file.h"
@@ -451,6 +454,31 @@ TEST(Session, WhatTheProgressCallbackThrowsIsTheErrorOfTheLoad) {
   const auto network =
       Network::load("/usr/share/libonnx-testdata/data/node/test_relu/model.onnx", options);
   EXPECT_EQ(network.error().message, "the progress callback threw: stop");
+}
+
+TEST(Session, ALoadTellsOfItsPassesAndEndsAtTheDeadline) {
+  constexpr const char* kModel = "/usr/share/libonnx-testdata/data/node/test_relu/model.onnx";
+  std::vector<std::string> passes;
+  LoadOptions options{.progress = [&](const std::string& pass, double fraction) {
+    EXPECT_GE(fraction, 0.0);
+    EXPECT_LE(fraction, 1.0);
+    if (passes.empty() || passes.back() != pass) passes.push_back(pass);
+  }};
+  ASSERT_TRUE(Network::load(kModel, options).ok());
+  std::size_t found = 0;
+  for (const char* const pass : {"import", "infer", "lower", "fuse_patterns", "plan_storages",
+                                 "choose_views", "make_plan", "derive_dependencies", "compile"}) {
+    const auto at =
+        std::find(passes.begin() + static_cast<std::ptrdiff_t>(found), passes.end(), pass);
+    ASSERT_NE(at, passes.end()) << pass;
+    found = static_cast<std::size_t>(at - passes.begin());
+  }
+  options.deadline = std::chrono::steady_clock::now();
+  const auto late = Network::load(kModel, options);
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().to_string(),
+            "the deadline passed in the pass 'infer', at its begin; give it more time   "
+            "[unavailable]");
 }
 
 TEST(Runtime, DebuggingComparesAShareOfTheTasksWithTheHost) {

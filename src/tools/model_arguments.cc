@@ -101,6 +101,7 @@ Result<LoadOptions> ModelArguments::load_options() const {
   options.compress_weights = !no_weight_compression;
   options.require_full_offload = require_full_offload;
   options.region_share = region_share;
+  options.deadline = deadline;
   options.progress = progress_bar();
   return options;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -62,6 +63,8 @@ struct ModelArguments {
   bool everything_through_dram = false;
   bool no_weight_compression = false;
   bool require_full_offload = false;
+  // When loading gives up; the greatest time: never.
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   double region_share = 1;  // of the memories, where several networks share a core
   bool json = false;
 

@@ -86,7 +86,7 @@ void expect_same_model(const isa::ModelledCores& found, const isa::ModelledCores
 // Each placement that was prepared, in memory and through files.
 void expect_prepared_is_compiled(const Network& network, const std::vector<CoreCount>& counts) {
   const std::string file = ::testing::TempDir() + "prepared_cores_test.tpkg";
-  const auto prepared = network::prepare_cores(network, counts, {});
+  const auto prepared = network::prepare_cores(network, counts);
   ASSERT_TRUE(prepared.ok()) << prepared.error().to_string();
   ASSERT_TRUE(prepared->save_package(file).ok());
   const ChipConfig& chip = network.state().chip;
@@ -149,7 +149,7 @@ TEST(PreparedCores, ServeTenantsAndTeams) {
   const ChipConfig chip = *load_chip_config("cloud16");
   const auto network = network::network_from_graph(compile::testing::random_graph(8120), chip, {});
   ASSERT_TRUE(network.ok());
-  const auto prepared = network::prepare_cores(*network, network::usual_core_counts(chip), {});
+  const auto prepared = network::prepare_cores(*network, network::usual_core_counts(chip));
   ASSERT_TRUE(prepared.ok()) << prepared.error().to_string();
   const isa::PreparedPrograms& all = *prepared->state().package.prepared;
   EXPECT_EQ(all.programs.size(), 7u);  // 16, and 8, 4 and 2 in two ways
@@ -194,7 +194,7 @@ TEST(PreparedCores, ACardWithOtherFeaturesHasNothingPrepared) {
   ChipConfig chip = *load_chip_config("cloud16");
   const auto network = network::network_from_graph(compile::testing::random_graph(8121), chip, {});
   ASSERT_TRUE(network.ok());
-  const auto prepared = network::prepare_cores(*network, std::vector<CoreCount>{{4, 1}}, {});
+  const auto prepared = network::prepare_cores(*network, std::vector<CoreCount>{{4, 1}});
   ASSERT_TRUE(prepared.ok());
   chip.card.features.hand_over = 0;
   const CardPlacement placement = *spread_cores(chip, 1, 4);
@@ -212,11 +212,11 @@ TEST(PreparedCores, MoreCoresMayBePreparedLater) {
   const ChipConfig chip = *load_chip_config("cloud16");
   const auto network = network::network_from_graph(compile::testing::random_graph(8122), chip, {});
   ASSERT_TRUE(network.ok());
-  const auto two = network::prepare_cores(*network, std::vector<CoreCount>{{2, 1}}, {});
+  const auto two = network::prepare_cores(*network, std::vector<CoreCount>{{2, 1}});
   ASSERT_TRUE(two.ok());
-  const auto both = network::prepare_cores(*two, std::vector<CoreCount>{{5, 1}}, {});
+  const auto both = network::prepare_cores(*two, std::vector<CoreCount>{{5, 1}});
   ASSERT_TRUE(both.ok()) << both.error().to_string();
-  const auto once = network::prepare_cores(*network, std::vector<CoreCount>{{2, 1}, {5, 1}}, {});
+  const auto once = network::prepare_cores(*network, std::vector<CoreCount>{{2, 1}, {5, 1}});
   ASSERT_TRUE(once.ok());
   EXPECT_EQ(package::serialise(both->state().package), package::serialise(once->state().package));
 }
@@ -225,7 +225,7 @@ TEST(PreparedCores, MoreCoresThanTheCardHasAreRefused) {
   const ChipConfig chip = *load_chip_config("tessera128x4");
   const auto network = network::network_from_graph(compile::testing::random_graph(8123), chip, {});
   ASSERT_TRUE(network.ok());
-  EXPECT_FALSE(network::prepare_cores(*network, std::vector<CoreCount>{{5, 1}}, {}).ok());
+  EXPECT_FALSE(network::prepare_cores(*network, std::vector<CoreCount>{{5, 1}}).ok());
   EXPECT_TRUE(network::usual_core_counts(*load_chip_config("tessera128")).empty());
 }
 

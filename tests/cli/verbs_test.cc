@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <string>
+
 #include "command.h"
 
 namespace tessera::cli {
@@ -223,6 +226,40 @@ TEST(Stages, PackagesForAShareOfTheMemoriesRunOnOneCore) {
   EXPECT_EQ(again.err,
             "tessera compile: 'half.tpkg' is a package, which is compiled already; give "
             "--region-share with the model it was made from   [invalid argument]\n");
+}
+
+TEST(Stages, CompilingEndsAtTheDeadlineAndNamesThePass) {
+  const CommandResult late =
+      tessera({"compile", "small.onnx", "--deadline", "0.001ms", "-o", "late.tpkg"});
+  EXPECT_EQ(late.status, 1);
+  EXPECT_EQ(late.err,
+            "tessera compile: the deadline passed in the pass 'infer', at its begin; give it more "
+            "time   [unavailable]\n");
+  EXPECT_FALSE(std::filesystem::exists(work_folder() + "/late.tpkg"));
+  const CommandResult in_time =
+      tessera({"compile", "small.onnx", "--deadline", "5m", "-o", "in_time.tpkg"});
+  EXPECT_EQ(in_time.status, 0) << in_time.err;
+  const CommandResult wrong =
+      tessera({"compile", "small.onnx", "--deadline", "soon", "-o", "late.tpkg"});
+  EXPECT_NE(wrong.status, 0);
+  EXPECT_THAT(wrong.err, HasSubstr("--deadline"));
+}
+
+// Passes that look for a neighbour among all nodes, or count all links anew after a rewrite, would take
+// minutes and more.
+TEST(Stages, AChainOfManyNodesIsCompiled) {
+  constexpr int kNodes = 20'000;
+  model::testing::ModelBuilder chain(13);
+  chain.input("v0", Format::kF32, {1, 64});
+  for (int i = 0; i < kNodes; ++i) {
+    chain.node(i % 2 == 0 ? "Sigmoid" : "Tanh", {"v" + std::to_string(i)},
+               {"v" + std::to_string(i + 1)});
+  }
+  chain.output("v" + std::to_string(kNodes));
+  write_text(work_folder() + "/chain.onnx", chain.bytes());
+  const CommandResult made = tessera({"compile", "chain.onnx", "--json", "-o", "chain.tpkg"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_GE(made.json().at("frames"), kNodes);
 }
 
 TEST(Inspect, TheTypedGraphOfAModelEqualsThatOfItsPackage) {

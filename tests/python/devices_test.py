@@ -103,6 +103,17 @@ class OnACard(unittest.TestCase):
             tessera.Session(network, "host", cores=4)
 
 
+class Deadlines(unittest.TestCase):
+    """Loading ends when its time is over."""
+
+    def test_the_error_names_the_pass(self):
+        with self.assertRaisesRegex(tessera.Error, "the deadline passed in the pass 'infer'"):
+            tessera.Network(RELU, deadline=1e-9)
+        with self.assertRaisesRegex(tessera.Error, "deadline is -1"):
+            tessera.Network(RELU, deadline=-1)
+        self.assertEqual(len(tessera.load(RELU, deadline=600).inputs), 1)
+
+
 class OnOneCore(unittest.TestCase):
     """Several networks share a core of the virtual processor."""
 

@@ -227,7 +227,7 @@ TEST(VirtualCard, TenantsThatAllChangeAtOnceKeepTheirBitsAndShareNoCore) {
 Sample prepared_sample() {
   const Network network = residual_network(1, 24);
   const std::vector<network::CoreCount> counts = {{2, 1}, {4, 1}, {8, 1}};
-  return Sample(network::prepare_cores(network, counts, {}).value());
+  return Sample(network::prepare_cores(network, counts).value());
 }
 
 TEST(VirtualCard, ChangesThatAreMadeReadyFindTheirProgramsAndHaveTheSameBitsAndCycles) {

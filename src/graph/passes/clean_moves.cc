@@ -124,9 +124,10 @@ void clean_moves(Graph& graph) {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) skip_producer(graph, links, node, i);
     if (node.inputs.size() == 1) take_over_boxes(graph, links, node);
   }
+  LiveLinks uses(graph);
   for (const Node& node : graph.nodes) {
     if (!does_nothing(graph, node) || links.is_output(node.outputs[0])) continue;
-    replace_uses(graph, TensorId{node.outputs[0]}, TensorId{node.inputs[0]});
+    uses.replace_uses(graph, node.outputs[0], node.inputs[0]);
   }
   tidy(graph);
 }

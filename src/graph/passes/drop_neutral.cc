@@ -48,7 +48,7 @@ std::optional<std::size_t> kept_input(const Graph& graph, const Node& node) {
 }  // namespace
 
 void drop_neutral(Graph& graph) {
-  const Links links(graph);
+  LiveLinks links(graph);
   for (const Node& node : graph.nodes) {
     const auto kept = kept_input(graph, node);
     if (!kept || links.is_output(node.outputs[0])) continue;
@@ -56,7 +56,7 @@ void drop_neutral(Graph& graph) {
     const TensorInfo& output = graph.tensor(node.outputs[0]);
     if (input.dims != output.dims || input.format != output.format) continue;
     if (input.constant != nullptr) continue;
-    replace_uses(graph, TensorId{node.outputs[0]}, TensorId{node.inputs[*kept]});
+    links.replace_uses(graph, node.outputs[0], node.inputs[*kept]);
   }
   tidy(graph);
 }

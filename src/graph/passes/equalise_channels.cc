@@ -23,9 +23,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "arith/rounding.h"
 #include "graph/constants.h"
 #include "graph/editor.h"
 #include "graph/passes/passes.h"
@@ -127,13 +131,63 @@ std::vector<double> factors_of(const std::vector<int>& steps, int sign) {
   return factors;
 }
 
+// The elements of a float constant, read where they lie.
+class Weights {
+ public:
+  Weights() = default;
+  explicit Weights(const Tensor& tensor)
+      : tensor_(&tensor), size_(static_cast<std::size_t>(element_count(tensor.dims))) {}
+  std::size_t size() const { return size_; }
+  double operator[](std::size_t i) const {
+    if (tensor_->format == Format::kF32) return static_cast<double>(at<float>(i));
+    if (tensor_->format == Format::kF64) return at<double>(i);
+    const auto bytes = static_cast<std::size_t>(format_bytes(tensor_->format));
+    return arith::read_element(tensor_->format, tensor_->bytes.data() + i * bytes);
+  }
+
+ private:
+  template <typename Value>
+  Value at(std::size_t i) const {
+    Value value;
+    std::memcpy(&value, tensor_->bytes.data() + i * sizeof(Value), sizeof(Value));
+    return value;
+  }
+
+  const Tensor* tensor_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// Element by element in binary32 where that holds every value exactly, in binary64 otherwise: weights
+// of binary32 times powers of two, mostly, in half of the memory.
+template <typename Value>
+Constant exact_constant(const Shape& dims, Format narrowest, const Value& value_of) {
+  const auto fill = [&](auto zero, Tensor tensor) -> Constant {
+    using Element = decltype(zero);
+    const auto count = static_cast<std::size_t>(element_count(dims));
+    for (std::size_t i = 0; i < count; ++i) {
+      const double value = value_of(i);
+      const auto element = static_cast<Element>(value);
+      if (static_cast<double>(element) != value) return nullptr;
+      std::memcpy(tensor.bytes.data() + i * sizeof(Element), &element, sizeof(Element));
+    }
+    return std::make_shared<const Tensor>(std::move(tensor));
+  };
+  if (narrowest == Format::kF32) {
+    if (Constant exact = fill(0.0F, Tensor::zeros(Format::kF32, dims))) return exact;
+  }
+  std::vector<double> values(static_cast<std::size_t>(element_count(dims)));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = value_of(i);
+  return constant_from_reals(Format::kF64, dims, values);
+}
+
 class Pair {
  public:
   Pair(const Graph& graph, const Node& from, const Node& to)
-      : from_(*product_of(graph, from)), to_(*product_of(graph, to)) {
-    first_ = reals(*graph.tensor(from.inputs[1]).constant);
-    second_ = reals(*graph.tensor(to.inputs[1]).constant);
-    if (from.inputs.size() == 3) bias_ = reals(*graph.tensor(from.inputs[2]).constant);
+      : from_(*product_of(graph, from)),
+        to_(*product_of(graph, to)),
+        first_(*graph.tensor(from.inputs[1]).constant),
+        second_(*graph.tensor(to.inputs[1]).constant) {
+    if (from.inputs.size() == 3) bias_ = Weights(*graph.tensor(from.inputs[2]).constant);
     channels_ = static_cast<std::size_t>(from_.is_conv ? from_.dims[0] : from_.dims[1]);
   }
 
@@ -173,17 +227,28 @@ class Pair {
     return total;
   }
 
-  void scale(const std::vector<int>& steps) {
+  // Weights and bias of the first product, weights of the second, scaled; no wider than the values ask
+  // for, if `narrowest` is binary32. Null: there is no bias.
+  struct Scaled {
+    Constant first, bias, second;
+  };
+  Scaled scaled(const std::vector<int>& steps, Format narrowest) const {
     const std::vector<double> down = factors_of(steps, -1);
     const std::vector<double> up = factors_of(steps, 1);
-    for_each_weight(from_, [&](const WeightPlace& at) { first_[at.i] *= down[at.output]; });
-    for (std::size_t c = 0; c < bias_.size(); ++c) bias_[c] *= down[c];
-    for_each_weight(to_, [&](const WeightPlace& at) { second_[at.i] *= up[at.input]; });
+    const std::size_t each = first_.size() / channels_;  // of a convolution, side by side
+    const std::size_t taps = to_.is_conv ? static_cast<std::size_t>(to_.dims[2] * to_.dims[3]) : 0;
+    const auto first = [&](std::size_t i) {
+      return first_[i] * down[from_.is_conv ? i / each : i % channels_];
+    };
+    const auto second = [&](std::size_t i) { return second_[i] * up[input_of(i, taps)]; };
+    Scaled result{exact_constant(from_.dims, narrowest, first), nullptr,
+                  exact_constant(to_.dims, narrowest, second)};
+    if (bias_.size() > 0) {
+      result.bias = exact_constant({static_cast<std::int64_t>(bias_.size())}, narrowest,
+                                   [&](std::size_t c) { return bias_[c] * down[c]; });
+    }
+    return result;
   }
-
-  const std::vector<double>& first() const { return first_; }
-  const std::vector<double>& bias() const { return bias_; }
-  const std::vector<double>& second() const { return second_; }
 
  private:
   // r1: what an input of size 1 makes of each channel.
@@ -214,12 +279,20 @@ class Pair {
     return same ? std::vector<int>{} : steps;
   }
 
+  // The channel that weight `i` of the second product reads, as in for_each_weight().
+  std::size_t input_of(std::size_t i, std::size_t taps) const {
+    if (!to_.is_conv) return i / static_cast<std::size_t>(to_.dims[1]);
+    const auto inputs = static_cast<std::size_t>(to_.dims[1]);  // of a group
+    const std::size_t outputs_a_group =
+        static_cast<std::size_t>(to_.dims[0]) / static_cast<std::size_t>(to_.groups);
+    const std::size_t output = i / (inputs * taps);
+    return output / outputs_a_group * inputs + i / taps % inputs;
+  }
+
   ScaledProduct from_;
   ScaledProduct to_;
   std::size_t channels_ = 0;
-  std::vector<double> first_;
-  std::vector<double> second_;
-  std::vector<double> bias_;
+  Weights first_, second_, bias_;  // of constants that outlive it
 };
 
 // The node whose channels a product's input has, if nothing else reads them; -1 otherwise.
@@ -239,6 +312,7 @@ std::int32_t maker_of(const Graph& graph, const Links& links, const Node& node) 
 void equalise_channels(Graph& graph) {
   Editor editor(graph);
   const Links links(graph);
+  const std::size_t given = graph.tensors.size();
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const std::int32_t producer = maker_of(graph, links, graph.nodes[i]);
     if (producer < 0) continue;
@@ -248,15 +322,19 @@ void equalise_channels(Graph& graph) {
     const std::vector<int> steps = pair.steps();
     const std::vector<int> none(steps.size(), 0);
     if (steps.empty() || pair.noise(steps) > kNoiseMax * pair.noise(none)) continue;
-    pair.scale(steps);
-    const auto put = [&](TensorId& id, const std::vector<double>& values) {
-      const TensorInfo& info = graph.tensor(id);
-      id = editor.add_constant(info.name + ".equalised",
-                               constant_from_reals(Format::kF64, info.dims, values));
+    // Constants of an f32 graph are not converted once more, so that their format stays what it was.
+    const Format narrowest = graph.vector_format == Format::kF32 ? Format::kF64 : Format::kF32;
+    const Pair::Scaled scaled = pair.scaled(steps, narrowest);
+    const auto put = [&](TensorId& id, const Constant& value) {
+      const TensorId before = id;
+      id = editor.add_constant(graph.tensor(before).name + ".equalised", value);
+      // What was made here is read once; so is most of what was there. Its memory is given back.
+      const bool only_here = position_of(before) >= given || links.has_single_use(before);
+      if (only_here) graph.tensor(before).constant = nullptr;
     };
-    put(from.inputs[1], pair.first());
-    if (from.inputs.size() == 3) put(from.inputs[2], pair.bias());
-    put(to.inputs[1], pair.second());
+    put(from.inputs[1], scaled.first);
+    if (from.inputs.size() == 3) put(from.inputs[2], scaled.bias);
+    put(to.inputs[1], scaled.second);
     editor.rename_tensor(to.inputs[0], graph.tensor(to.inputs[0]).name + ".equalised");
   }
   tidy(graph);

@@ -130,12 +130,13 @@ void fold(Graph& graph, Editor& editor, Node& node, const Candidate& found) {
 
 void fold_channel_constants(Graph& graph) {
   Editor editor(graph);
-  Links links(graph);
+  LiveLinks links(graph);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     Candidate found;
     if (!find(graph, links, graph.nodes[i], found)) continue;
     fold(graph, editor, graph.nodes[i], found);
-    links = Links(graph);
+    links.update(graph, static_cast<NodeIndex>(i));
+    links.update(graph, static_cast<NodeIndex>(found.product));
   }
   tidy(graph);
 }

@@ -43,13 +43,14 @@ Activation* activation_of(Node& node) {
 }  // namespace
 
 void fuse_activations(Graph& graph) {
-  Links links(graph);
+  LiveLinks links(graph);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = graph.nodes[i];
     if (!is_plain_unary(node)) continue;
     const TensorId x = node.inputs[0];
     if (links.producer(x) < 0 || !links.has_single_use(x)) continue;
-    Node& producer = graph.nodes[links.producer(x)];
+    const NodeIndex from = links.producer(x);
+    Node& producer = graph.nodes[from];
     Activation* activation = activation_of(producer);
     const bool same_format = graph.tensor(x).format == graph.tensor(node.outputs[0]).format;
     if (activation == nullptr || *activation != Activation{} || !same_format) continue;
@@ -59,7 +60,8 @@ void fuse_activations(Graph& graph) {
     node.inputs.clear();
     node.outputs.clear();
     node.attributes = ElementwiseAttributes{};
-    links = Links(graph);
+    links.update(graph, static_cast<NodeIndex>(i));
+    links.update(graph, from);
   }
   tidy(graph);
 }

@@ -10,7 +10,6 @@
 // chains on the processor.
 // Before: activations are not yet fused. After: any draft.
 #include <cmath>
-#include <memory>
 #include <optional>
 
 #include "graph/constants.h"
@@ -39,6 +38,8 @@ class Matcher {
     std::vector<std::string> origins;
   };
   std::optional<Match> match(std::size_t root) const;
+  // The node reads other tensors than before.
+  void update(std::size_t node) { links_.update(graph_, static_cast<NodeIndex>(node)); }
 
  private:
   const ElementwiseAttributes* elementwise(std::int32_t node) const;
@@ -53,7 +54,7 @@ class Matcher {
   bool is_scaled(TensorId id, TensorId x, double factor) const;
 
   const Graph& graph_;
-  const Links links_;
+  LiveLinks links_;
 };
 
 bool close(double a, double b) { return std::fabs(a - b) <= 1e-3 * std::fabs(b); }
@@ -199,9 +200,9 @@ std::optional<Matcher::Match> Matcher::match(std::size_t root) const {
 
 void fuse_patterns(Graph& graph) {
   // Backwards, so that the whole chain is found before a part of it.
-  auto matcher = std::make_unique<Matcher>(graph);
+  Matcher matcher(graph);
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
-    const auto match = matcher->match(i);
+    const auto match = matcher.match(i);
     if (!match) continue;
     Node& node = graph.nodes[i];
     ElementwiseAttributes attributes;
@@ -209,7 +210,7 @@ void fuse_patterns(Graph& graph) {
     node.attributes = attributes;
     node.inputs = {match->x};
     node.origins = match->origins;
-    matcher = std::make_unique<Matcher>(graph);
+    matcher.update(i);
   }
   tidy(graph);
 }

@@ -26,7 +26,13 @@ namespace tessera::graph {
 
 namespace {
 
-using Rewrite = bool (*)(Graph& graph, const Links& links, std::size_t i);
+// What the rewrites of one round share.
+struct Round {
+  explicit Round(Graph& graph) : editor(graph), links(graph) {}
+  Editor editor;
+  LiveLinks links;
+};
+using Rewrite = bool (*)(Graph& graph, Round& round, std::size_t i);
 
 bool is_identity(const Node& node) {
   if (node.kind() != NodeKind::kElementwise || node.inputs.size() != 1) return false;
@@ -73,7 +79,8 @@ void absorb(Node& node, Node& last) {
 }
 
 // convert ─► Q and D ─► convert.
-bool skip_conversion(Graph& graph, const Links& links, std::size_t i) {
+bool skip_conversion(Graph& graph, Round& round, std::size_t i) {
+  const Links& links = round.links;
   Node& node = graph.nodes[i];
   if (is_quantise(node)) {
     Node* convert = producer_if(graph, links, node.inputs[0], is_convert);
@@ -92,7 +99,8 @@ bool skip_conversion(Graph& graph, const Links& links, std::size_t i) {
 
 // D ─► Move or maximum Pool  ─►  Move or Pool ─► D. The node keeps its tensor for the integers, the
 // dequantised value gets a new one.
-bool sink_dequantise(Graph& graph, const Links& links, std::size_t i) {
+bool sink_dequantise(Graph& graph, Round& round, std::size_t i) {
+  const Links& links = round.links;
   const Node& node = graph.nodes[i];
   if (node.inputs.size() != 1 || node.outputs.size() != 1) return false;
   const bool moves = node.kind() == NodeKind::kMove && !node.as<MoveAttributes>().has_fill;
@@ -108,11 +116,11 @@ bool sink_dequantise(Graph& graph, const Links& links, std::size_t i) {
   const std::vector<std::string> origins = dequantise->origins;
   const TensorId source = dequantise->inputs[0];
   const TensorId old_output = node.outputs[0];
-  Editor editor(graph);
-  const TensorId moved = editor.add_tensor(reals.name + ".q", integers.format, reals.dims);
+  const TensorId moved = round.editor.add_tensor(reals.name + ".q", integers.format, reals.dims);
   graph.nodes[i].inputs[0] = source;
   graph.nodes[i].outputs[0] = moved;
-  editor.add_node(graph.nodes[i].name + ".dequantise", origins, {moved}, {old_output}, attributes);
+  round.editor.add_node(graph.nodes[i].name + ".dequantise", origins, {moved}, {old_output},
+                        attributes);
   return true;
 }
 
@@ -126,7 +134,8 @@ std::optional<std::uint64_t> quantised_fill(const MoveAttributes& move, const Af
 }
 
 // D, D, ... ─► Move ─► Q.
-bool quantise_move(Graph& graph, const Links& links, std::size_t i) {
+bool quantise_move(Graph& graph, Round& round, std::size_t i) {
+  const Links& links = round.links;
   Node& quantise = graph.nodes[i];
   if (!is_quantise(quantise) || !links.has_single_use(quantise.inputs[0])) return false;
   Node* move = producer_if(graph, links, quantise.inputs[0],
@@ -142,7 +151,6 @@ bool quantise_move(Graph& graph, const Links& links, std::size_t i) {
   const auto move_index = static_cast<std::size_t>(move - graph.nodes.data());
   absorb(*move, quantise);
   move->as<MoveAttributes>().fill = *fill;
-  Editor editor(graph);
   for (std::size_t k = 0; k < graph.nodes[move_index].inputs.size(); ++k) {
     const TensorId id = graph.nodes[move_index].inputs[k];
     const Node dequantise = *producer_if(graph, links, id, is_dequantise);
@@ -152,11 +160,11 @@ bool quantise_move(Graph& graph, const Links& links, std::size_t i) {
       // A copy: adding a tensor may move them all.
       // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
       const TensorInfo info = graph.tensor(integers);
-      source = editor.add_tensor(info.name + ".requantised", format, info.dims);
+      source = round.editor.add_tensor(info.name + ".requantised", format, info.dims);
       ElementwiseAttributes attributes = dequantise.as<ElementwiseAttributes>();
       attributes.output = affine;
-      editor.add_node(graph.nodes[move_index].name + ".requantise", dequantise.origins, {integers},
-                      {source}, attributes);
+      round.editor.add_node(graph.nodes[move_index].name + ".requantise", dequantise.origins,
+                            {integers}, {source}, attributes);
     }
     graph.nodes[move_index].inputs[k] = source;
   }
@@ -164,7 +172,8 @@ bool quantise_move(Graph& graph, const Links& links, std::size_t i) {
 }
 
 // Move of one input ─► Q  becomes  Q ─► Move of the integers.
-bool hoist_quantise(Graph& graph, const Links& links, std::size_t i) {
+bool hoist_quantise(Graph& graph, Round& round, std::size_t i) {
+  const Links& links = round.links;
   const Node& quantise = graph.nodes[i];
   if (!is_quantise(quantise) || !links.has_single_use(quantise.inputs[0])) return false;
   Node* move = producer_if(graph, links, quantise.inputs[0], [](const Node& node) {
@@ -177,8 +186,7 @@ bool hoist_quantise(Graph& graph, const Links& links, std::size_t i) {
   const auto move_index = static_cast<std::size_t>(move - graph.nodes.data());
   const TensorInfo source = graph.tensor(move->inputs[0]);
   const Format format = graph.tensor(quantise.outputs[0]).format;
-  Editor editor(graph);
-  const TensorId integers = editor.add_tensor(source.name + ".q", format, source.dims);
+  const TensorId integers = round.editor.add_tensor(source.name + ".q", format, source.dims);
   graph.nodes[i].inputs[0] = graph.nodes[move_index].inputs[0];
   std::swap(graph.nodes[i].outputs, graph.nodes[move_index].outputs);
   graph.nodes[i].outputs[0] = integers;
@@ -187,17 +195,19 @@ bool hoist_quantise(Graph& graph, const Links& links, std::size_t i) {
 }
 
 // The producer of `integers` writes `output`, a graph output, instead; false if it cannot.
-bool redirect_producer(Graph& graph, const Links& links, TensorId integers, TensorId output) {
+bool redirect_producer(Graph& graph, Round& round, TensorId integers, TensorId output) {
+  const LiveLinks& links = round.links;
   const std::int32_t producer = links.producer(integers);
   if (producer < 0 || links.is_output(integers)) return false;
   std::vector<TensorId>& outputs = graph.nodes[producer].outputs;
   std::replace(outputs.begin(), outputs.end(), TensorId{integers}, TensorId{output});
-  replace_uses(graph, integers, output);
+  round.links.replace_uses(graph, integers, output);
   return true;
 }
 
 // D ─► Q.
-bool join_pair(Graph& graph, const Links& links, std::size_t i) {
+bool join_pair(Graph& graph, Round& round, std::size_t i) {
+  const Links& links = round.links;
   Node& quantise = graph.nodes[i];
   if (!is_quantise(quantise)) return false;
   Node* dequantise = producer_if(graph, links, quantise.inputs[0], is_dequantise);
@@ -207,8 +217,8 @@ bool join_pair(Graph& graph, const Links& links, std::size_t i) {
                     graph.tensor(integers).format == graph.tensor(quantise.outputs[0]).format;
   const TensorId output = quantise.outputs[0];
   const bool is_output = links.is_output(output);
-  if (same && (!is_output || redirect_producer(graph, links, integers, output))) {
-    if (!is_output) replace_uses(graph, output, integers);
+  if (same && (!is_output || redirect_producer(graph, round, integers, output))) {
+    if (!is_output) round.links.replace_uses(graph, output, integers);
     quantise.inputs.clear();
     quantise.outputs.clear();
     quantise.attributes = MoveAttributes{};
@@ -221,7 +231,8 @@ bool join_pair(Graph& graph, const Links& links, std::size_t i) {
 }
 
 // D ─► average Pool, Reduce ─► Q.
-bool quantise_planar(Graph& graph, const Links& links, std::size_t i) {
+bool quantise_planar(Graph& graph, Round& round, std::size_t i) {
+  const Links& links = round.links;
   Node& quantise = graph.nodes[i];
   if (!is_quantise(quantise) || !links.has_single_use(quantise.inputs[0])) return false;
   Node* planar = producer_if(graph, links, quantise.inputs[0], [](const Node& node) {
@@ -249,7 +260,8 @@ bool quantise_planar(Graph& graph, const Links& links, std::size_t i) {
 }
 
 // Elementwise ─► Q.
-bool quantise_elementwise(Graph& graph, const Links& links, std::size_t i) {
+bool quantise_elementwise(Graph& graph, Round& round, std::size_t i) {
+  const Links& links = round.links;
   Node& quantise = graph.nodes[i];
   if (!is_quantise(quantise) || !links.has_single_use(quantise.inputs[0])) return false;
   Node* producer = producer_if(graph, links, quantise.inputs[0], [](const Node& node) {
@@ -263,7 +275,8 @@ bool quantise_elementwise(Graph& graph, const Links& links, std::size_t i) {
 }
 
 // D ─► Elementwise with an affine output.
-bool dequantise_operand(Graph& graph, const Links& links, std::size_t i) {
+bool dequantise_operand(Graph& graph, Round& round, std::size_t i) {
+  const Links& links = round.links;
   Node& node = graph.nodes[i];
   if (node.kind() != NodeKind::kElementwise) return false;
   if (!node.as<ElementwiseAttributes>().output.enabled) return false;
@@ -283,19 +296,47 @@ constexpr Rewrite kRewrites[] = {
     skip_conversion,      join_pair,          quantise_move,   quantise_planar,
     quantise_elementwise, dequantise_operand, sink_dequantise, hoist_quantise};
 
+// What a rewrite at node `i` may change, besides nodes that it adds: the node, those that make what it
+// reads, and those that make what these read. (What replaces uses tells the links itself.)
+std::vector<NodeIndex> nodes_above(const Graph& graph, const Links& links, std::size_t i) {
+  std::vector<NodeIndex> nodes = {static_cast<NodeIndex>(i)};
+  std::size_t first = 0;
+  for (int depth = 0; depth < 2; ++depth) {
+    const std::size_t end = nodes.size();
+    for (; first < end; ++first) {
+      for (const TensorId id : graph.nodes[nodes[first]].inputs) {
+        const NodeIndex producer = links.producer(id);
+        if (producer >= 0) nodes.push_back(producer);
+      }
+    }
+  }
+  return nodes;
+}
+
+// The first rewrite that applies at node `i`; false if none does.
+bool rewrite_node(Graph& graph, Round& round, std::size_t i) {
+  const NodeKind kind = graph.nodes[i].kind();
+  if (kind != NodeKind::kElementwise && kind != NodeKind::kMove && kind != NodeKind::kPool) {
+    return false;
+  }
+  const std::vector<NodeIndex> above = nodes_above(graph, round.links, i);
+  for (const Rewrite rewrite : kRewrites) {
+    if (!rewrite(graph, round, i)) continue;
+    round.links.add_new(graph);
+    for (const NodeIndex node : above) round.links.update(graph, node);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void fuse_quantisation(Graph& graph) {
   for (bool changed = true; changed;) {
     changed = false;
-    Links links(graph);
+    Round round(graph);
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-      for (const Rewrite rewrite : kRewrites) {
-        if (!rewrite(graph, links, i)) continue;
-        changed = true;
-        links = Links(graph);
-        break;
-      }
+      changed = rewrite_node(graph, round, i) || changed;
     }
     tidy(graph);
   }

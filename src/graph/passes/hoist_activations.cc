@@ -35,7 +35,7 @@ Node* only_maker(Graph& graph, const Links& links, TensorId id) {
 
 void hoist_activations(Graph& graph) {
   Editor editor(graph);
-  Links links(graph);
+  LiveLinks links(graph);
   for (Node& unary : graph.nodes) {
     if (!is_plain_unary(unary)) continue;
     Node* move = only_maker(graph, links, unary.inputs[0]);
@@ -49,7 +49,8 @@ void hoist_activations(Graph& graph) {
     move->inputs[0] = result;
     move->outputs[0] = unary.outputs[0];
     unary.outputs[0] = result;
-    links = Links(graph);
+    links.update(graph, static_cast<NodeIndex>(move - graph.nodes.data()));
+    links.update(graph, static_cast<NodeIndex>(&unary - graph.nodes.data()));
   }
   tidy(graph);
 }

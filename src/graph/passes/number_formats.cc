@@ -42,6 +42,8 @@ Format wanted_format(const Graph& graph, const Node& node) {
 
 void number_formats(Graph& graph) {
   Editor editor(graph);
+  const Links links(graph);
+  Table<TensorId, std::size_t> converted_uses(graph.tensors.size(), 0);
   std::map<std::pair<TensorId, Format>, TensorId> made;
   for (Node& node : graph.nodes) {
     if (node.kind() == NodeKind::kHostStep) continue;
@@ -59,7 +61,13 @@ void number_formats(Graph& graph) {
         found->second = editor.add_constant(fmt::format("{}.{}", info.name, format_name(wanted)),
                                             converted(info.constant, wanted));
       }
+      // Wide weights go as soon as nothing reads them.
+      const TensorId wide = id;
+      const std::size_t uses = ++converted_uses[wide];
       id = found->second;
+      if (uses == links.consumers(wide).size() && !links.is_output(wide)) {
+        graph.tensor(wide).constant = nullptr;
+      }
     }
   }
   tidy(graph);

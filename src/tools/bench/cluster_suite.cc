@@ -160,7 +160,7 @@ Status measure_cluster(const ClusterSuite& suite, std::vector<SuiteFigure>& figu
   TESSERA_TRY(const Network made, network::network_from_graph(graph, chip, {}));
   // With templates for the numbers of cores that tenants get.
   TESSERA_TRY(const Network network,
-              network::prepare_cores(made, network::usual_core_counts(chip), {}));
+              network::prepare_cores(made, network::usual_core_counts(chip)));
   cluster::ClusterAddress address;
   address.masters = {started->master()};
   address.name = kSuiteAllocation;

@@ -17,7 +17,7 @@ ProgressCallback progress_bar() {
   return [](const std::string& stage, double fraction) {
     constexpr int kWidth = 32;
     const int filled = std::clamp(static_cast<int>(fraction * kWidth), 0, kWidth);
-    fmt::print(stderr, "\r{:<12} [{:#<{}}{:{}}] {:3.0f} %", visible_text(stage), "", filled, "",
+    fmt::print(stderr, "\r{:<24} [{:#<{}}{:{}}] {:3.0f} %", visible_text(stage), "", filled, "",
                kWidth - filled, fraction * 100);
     if (fraction >= 1) fmt::print(stderr, "\r\033[K");
     std::fflush(stderr);

@@ -34,6 +34,7 @@ struct StageArguments {
   ModelArguments model;
   std::string file, output, dump_passes;
   std::string arch;
+  double deadline_seconds = 0;     // of compile; 0: none
   std::string prepared = "usual";  // compile: numbers of cores
   CoresArguments cores;            // link; compile: cards
   double bandwidth = 1;            // link
@@ -121,7 +122,8 @@ Status compile(const StageArguments& arguments) {
   TESSERA_TRY(Network network, arguments.model.load(roles));
   TESSERA_TRY(const auto counts, counts_to_prepare(arguments, network.state().chip));
   if (!counts.empty()) {
-    TESSERA_TRY(network, network::prepare_cores(network, counts, progress_bar()));
+    Watch watch(progress_bar(), arguments.model.deadline);
+    TESSERA_TRY(network, network::prepare_cores(network, counts, &watch));
   }
   TESSERA_RETURN_IF_ERROR(network.save_package(arguments.output));
   const package::Package& package = network.state().package;
@@ -239,7 +241,21 @@ Action compile_verb(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--dump-passes", arguments->dump_passes,
                  "write the graph after each pass into this folder");
-  return [arguments] { return compile(*arguments); };
+  app.add_option("--deadline", arguments->deadline_seconds,
+                 "time after which it gives up and says which pass it was in, as 60s, 500ms, 5m "
+                 "(default: none)")
+      ->transform(CLI::AsNumberWithUnit(
+          std::map<std::string, double>{{"ms", 0.001}, {"s", 1}, {"m", 60}, {"h", 3600}},
+          CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"))
+      ->check(CLI::Range(1e-9, 1e9));
+  return [arguments] {
+    if (arguments->deadline_seconds > 0) {
+      arguments->model.deadline = std::chrono::steady_clock::now() +
+                                  std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                      std::chrono::duration<double>(arguments->deadline_seconds));
+    }
+    return compile(*arguments);
+  };
 }
 
 Action link_verb(CLI::App& app) {
