@@ -415,7 +415,7 @@ TEST_F(CInterface, AChildOfForkGetsErrorsAndDoesNotHang) {
 // 240 bytes in, and as many out: 2,000 ns and 15 ns each, at 1.4 GHz 2,821 cycles.
 constexpr std::int64_t kTransferCycles = 2 * 2'821;
 
-TEST(CInterface, LoadingEndsAtTheDeadline) {
+TEST(CInterfaceFunctions, LoadingEndsAtTheDeadline) {
   tessera_load_options load = {.size = sizeof load};
   tessera_network* network = nullptr;
   load.deadline_ns = 1;
