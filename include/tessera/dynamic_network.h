@@ -27,6 +27,7 @@ struct DimensionRange {
   std::int64_t least = 0, most = INT64_MAX;
 };
 
+// How a dynamic network compiles, and what it keeps.
 struct DynamicOptions {
   LoadOptions load =
       {};  // with `shapes` and `constants` some inputs are fixed for good; `open_shape` is not asked
@@ -66,7 +67,7 @@ class DynamicNetwork {
                                         const std::vector<Tensor>& inputs) const;
   // Inputs that have been found to decide, sorted.
   std::vector<std::string> deciding_inputs() const;
-  DynamicCounters counters() const;
+  DynamicCounters counters() const;  // since it was opened
 
  private:
   explicit DynamicNetwork(std::shared_ptr<DynamicNetworkState> state) : state_(std::move(state)) {}
