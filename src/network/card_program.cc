@@ -93,11 +93,16 @@ Result<compile::SharedProgram> program_for_cores(const NetworkState& network,
   std::vector<std::uint8_t> memories;
   if (features.forward != 0) memories = placement.memory;
   TeamOfCores team{cores, memories, placement.cards, &placement};
+  CardPlacement first;  // of the teams
   if (of_team < cores) {
     team = {of_team, {}, 1, nullptr};
     if (!memories.empty()) {
       TESSERA_TRY(team.memories, memories_of_team(memories, static_cast<std::size_t>(of_team)));
     }
+    std::vector<int> its(placement.core.begin(), placement.core.begin() + of_team);
+    const int cards = *std::ranges::max_element(its) / network.chip.card.cores() + 1;
+    TESSERA_TRY(first, place_on(network.chip, cards, std::move(its)));
+    if (memories.empty() || first.memory == team.memories) team.places = &first;
   }
   TESSERA_TRY(compile::SharedProgram shared, program_for_team(network, team, split, chooser));
   if (of_team < cores) {

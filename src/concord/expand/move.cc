@@ -5,6 +5,8 @@
 //                                                 index * stride, added up from one short vector
 //                                                 an axis (so that the file stays small)
 //   boxes side by side along one axis             Concat of those
+//   boxes woven along one axis (phases of a       Concat behind the axis, of each phase's Move
+//   transposed convolution, repeated pixels)
 //   anything else                                 Gather of all inputs, flat and behind each other,
 //                                                 with one constant index an element
 #include <fmt/format.h>
@@ -77,15 +79,17 @@ ValueId read_box(Steps& steps, ValueId x, const CopyBox& box) {
 }
 
 // The whole output is one box.
+bool is_one_box(const MoveAttributes& move, const Shape& output) {
+  if (move.copies.size() != 1) return false;
+  const CopyBox box = in_output_order(move.copies[0]);
+  return box.output_offset == 0 && element_count(box.extents) == element_count(output) &&
+         is_dense(box.extents, box.output_strides);
+}
+
 std::optional<ValueId> as_one_box(Steps& steps, const std::vector<ValueId>& inputs,
                                   const MoveAttributes& move, const Shape& output) {
-  if (move.copies.size() != 1) return std::nullopt;
+  if (!is_one_box(move, output)) return std::nullopt;
   const CopyBox box = in_output_order(move.copies[0]);
-  const std::int64_t count = element_count(output);
-  if (box.output_offset != 0 || element_count(box.extents) != count ||
-      !is_dense(box.extents, box.output_strides)) {
-    return std::nullopt;
-  }
   const ValueId x = inputs[static_cast<std::size_t>(box.input)];
   if (box.extents.empty()) {
     return steps.reshape(steps.slice(flat(steps, x), 0, box.input_offset, box.input_offset + 1),
@@ -144,14 +148,19 @@ std::vector<Part> parts_along(const MoveAttributes& move, const Slab& slab) {
   return parts;
 }
 
+Slab slab_at(const Shape& dims, std::size_t axis) {
+  Slab slab;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    std::int64_t& extent = i < axis ? slab.outer : i == axis ? slab.extent : slab.inner;
+    extent *= dims[i];
+  }
+  return slab;
+}
+
 std::optional<ValueId> side_by_side(Steps& steps, const std::vector<ValueId>& inputs,
                                     const MoveAttributes& move, const graph::TensorInfo& output,
                                     std::size_t axis) {
-  Slab slab;
-  for (std::size_t i = 0; i < output.dims.size(); ++i) {
-    std::int64_t& extent = i < axis ? slab.outer : i == axis ? slab.extent : slab.inner;
-    extent *= output.dims[i];
-  }
+  const Slab slab = slab_at(output.dims, axis);
   const std::vector<Part> parts = parts_along(move, slab);
   if (parts.empty()) return std::nullopt;
   const double fill = arith::value_of_bits(output.format, move.fill);
@@ -171,6 +180,94 @@ std::optional<ValueId> side_by_side(Steps& steps, const std::vector<ValueId>& in
   }
   fill_to(slab.extent);
   return steps.reshape(steps.concat(pieces, 1), output.dims);
+}
+
+// Boxes that have every `period`-th place along an axis, or along several as one. Phase r of the output [outer, extent,
+// inner] is [outer, extent / period, inner].
+struct Woven {
+  Slab slab;
+  std::int64_t period = 0;
+  std::vector<MoveAttributes> phases;
+};
+constexpr std::int64_t kPeriodMax = 8;
+
+// The box as a phase has it, and whose it is; nothing where it is of several.
+std::optional<std::pair<std::size_t, CopyBox>> in_phase(const CopyBox& copy, const Slab& slab,
+                                                        std::int64_t period) {
+  CopyBox box = copy;
+  const std::int64_t block = slab.extent * slab.inner;
+  const std::int64_t place = copy.output_offset % block / slab.inner;
+  box.output_offset = copy.output_offset / block * (block / period) + place / period * slab.inner +
+                      copy.output_offset % slab.inner;
+  std::int64_t inside = copy.output_offset % slab.inner, along = place;
+  for (std::size_t i = 0; i < box.extents.size(); ++i) {
+    std::int64_t& stride = box.output_strides[i];
+    const std::int64_t way = stride * (box.extents[i] - 1);
+    if (box.extents[i] == 1) continue;
+    if (stride < 0) return std::nullopt;
+    if (stride % block == 0) {
+      stride /= period;
+    } else if (stride % (slab.inner * period) == 0) {
+      along += way / slab.inner;
+      stride /= period;
+    } else if (stride < slab.inner) {
+      inside += way;
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (inside >= slab.inner || along >= slab.extent) return std::nullopt;
+  return std::pair{static_cast<std::size_t>(place % period), std::move(box)};
+}
+
+bool is_short(const MoveAttributes& move, const Shape& output);
+
+// Each axis, and each run of axes that follow each other, the innermost first.
+std::vector<Slab> slabs_of(const Shape& dims) {
+  std::vector<Slab> slabs;
+  for (std::size_t last = dims.size(); last-- > 0;) {
+    for (std::size_t first = last + 1; first-- > 0;) {
+      Slab slab;
+      for (std::size_t i = 0; i < dims.size(); ++i) {
+        (i < first ? slab.outer : i <= last ? slab.extent : slab.inner) *= dims[i];
+      }
+      slabs.push_back(slab);
+    }
+  }
+  return slabs;
+}
+
+// Where each phase can be written without an index an element.
+std::optional<Woven> find_woven(const MoveAttributes& move, const Shape& output) {
+  for (const Slab& slab : slabs_of(output)) {
+    for (std::int64_t period = 2; period <= kPeriodMax; ++period) {
+      if (slab.extent % period != 0 || slab.extent <= period) continue;
+      Woven woven{slab, period, {}};
+      MoveAttributes none = move;
+      none.copies.clear();
+      woven.phases.assign(static_cast<std::size_t>(period), none);
+      bool all = true;
+      for (const CopyBox& copy : move.copies) {
+        const auto box = in_phase(copy, slab, period);
+        all = all && box.has_value();
+        if (!all) break;
+        woven.phases[box->first].copies.push_back(box->second);
+      }
+      const Shape phase = {slab.outer, slab.extent / period, slab.inner};
+      for (const MoveAttributes& one : woven.phases) all = all && is_short(one, phase);
+      if (all) return woven;
+    }
+  }
+  return std::nullopt;
+}
+
+bool is_short(const MoveAttributes& move, const Shape& output) {
+  if (move.copies.empty()) return false;
+  if (is_one_box(move, output)) return true;
+  for (std::size_t axis = 0; axis < output.size(); ++axis) {
+    if (!parts_along(move, slab_at(output, axis)).empty()) return true;
+  }
+  return find_woven(move, output).has_value();
 }
 
 // Always right: one index an element into all inputs behind each other.
@@ -212,6 +309,25 @@ ValueId by_index(Steps& steps, const std::vector<ValueId>& inputs, const MoveAtt
   return steps.gather(steps.concat(flats, 0), indices, 0);
 }
 
+ValueId write_move(Steps& steps, const std::vector<ValueId>& inputs, const MoveAttributes& move,
+                   const graph::TensorInfo& output) {
+  if (const auto whole = as_one_box(steps, inputs, move, output.dims)) return *whole;
+  for (std::size_t axis = 0; axis < output.dims.size(); ++axis) {
+    if (const auto parts = side_by_side(steps, inputs, move, output, axis)) return *parts;
+  }
+  const auto woven = find_woven(move, output.dims);
+  if (!woven) return by_index(steps, inputs, move, output);
+  const Slab& slab = woven->slab;
+  graph::TensorInfo phase = output;
+  phase.dims = {slab.outer, slab.extent / woven->period, slab.inner};
+  std::vector<ValueId> pieces;
+  for (const MoveAttributes& one : woven->phases) {
+    pieces.push_back(steps.reshape(write_move(steps, inputs, one, phase),
+                                   {slab.outer, slab.extent / woven->period, 1, slab.inner}));
+  }
+  return steps.reshape(steps.concat(pieces, 2), output.dims);
+}
+
 // A NaN made by an operation is canonical once it lies beside moved ones.
 Carried joined_traits(Expansion& at, const Node& node) {
   Carried result;
@@ -243,17 +359,7 @@ Result<Carried> expand_move(Expansion& at, const Node& node) {
   std::vector<ValueId> inputs;
   for (const graph::TensorId id : node.inputs) inputs.push_back(at.operand(id).value);
   Carried result = joined_traits(at, node);
-  if (const auto whole = as_one_box(steps, inputs, move, output.dims)) {
-    result.value = *whole;
-    return result;
-  }
-  for (std::size_t axis = 0; axis < output.dims.size(); ++axis) {
-    if (const auto parts = side_by_side(steps, inputs, move, output, axis)) {
-      result.value = *parts;
-      return result;
-    }
-  }
-  result.value = by_index(steps, inputs, move, output);
+  result.value = write_move(steps, inputs, move, output);
   return result;
 }
 

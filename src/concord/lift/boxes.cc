@@ -6,6 +6,8 @@ namespace tessera::concord {
 namespace {
 
 constexpr std::size_t kLevelsMax = 8;
+// So far apart lie elements of a value among which others were woven (the phases of a transposed convolution).
+constexpr std::int64_t kWovenMax = 8;
 
 class BoxFinder {
  public:
@@ -61,17 +63,28 @@ class BoxFinder {
     return true;
   }
 
+  // Where the value of `first` goes on behind `next`, which has another one; `next` itself where it does not go on.
+  std::int64_t past_woven(std::int64_t first, std::int64_t stride, std::int64_t end,
+                          std::int64_t next) const {
+    for (std::int64_t i = next; i < end; ++i) {
+      if (tag_value(tag(first + i * stride)) == tag_value(tag(first))) return i;
+    }
+    return next;
+  }
+
   // One more level along an axis of which the box takes `used` of `room` places.
   bool add_level(std::int64_t first, std::int64_t stride, std::int64_t room, std::int64_t& used,
                  SourceBox& box) {
     // The next element that is read determines how the source continues.
     std::int64_t next = used;
     while (over_unread_ && next < room && tag(first + next * stride) == kUnwritten) ++next;
+    const std::int64_t unwoven = next;
+    if (used == 1) next = past_woven(first, stride, std::min(room, kWovenMax + 1), next);
     if (next >= room || tag_value(tag(first + next * stride)) != tag_value(tag(first)))
       return false;
     std::int64_t delta = tag_granule(tag(first + next * stride)) - tag_granule(tag(first));
     std::int64_t step = next;
-    if (delta * used % next == 0) {  // as if the elements between were read
+    if (next == unwoven && delta * used % next == 0) {  // as if the elements between were read
       delta = delta * used / next;
       step = used;
     }

@@ -93,5 +93,24 @@ TEST(LiftBoxes, RandomTagsComeBackAsTheyWere) {
   }
 }
 
+// The four phases of a transposed convolution: a box each.
+TEST(Boxes, WovenValuesAreABoxEach) {
+  const Shape dims = {2, 6, 8};
+  std::vector<Tag> tags;
+  for (std::uint64_t c = 0; c < 2; ++c) {
+    for (std::uint64_t y = 0; y < 6; ++y) {
+      for (std::uint64_t x = 0; x < 8; ++x) {
+        const auto value = static_cast<LiftedValue>(kFirstValue + 2 * (y % 2) + x % 2);
+        tags.push_back(make_tag(value, (c * 3 + y / 2) * 4 + x / 2));
+      }
+    }
+  }
+  for (const bool over_unread : {false, true}) {
+    const auto boxes = find_boxes(dims, tags, over_unread);
+    EXPECT_EQ(boxes.size(), 4u);
+    EXPECT_EQ(written(boxes, tags.size()), tags);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::concord
