@@ -69,7 +69,8 @@ std::vector<CopyBox> side_by_side(const Repeated& of, std::size_t input_first, s
 // of it, so that channels stay where they are.
 std::vector<TensorId> columns_of(Graph& graph, Editor& editor, const Node& node, TensorId input,
                                  const Repeated& of) {
-  const TensorInfo x = graph.tensor(input);
+  // A copy: new tensors move the others.
+  const TensorInfo x = graph.tensor(input);  // NOLINT(performance-unnecessary-copy-initialization)
   const Shape dims = {of.height, of.channels, of.rows, of.width};
   const TensorId rows = editor.add_tensor(x.name + ".rows", x.format, dims);
   const CopyBox box{0,

@@ -14,6 +14,7 @@
 #include "network/network.h"
 #include "tessera/picture.h"
 #include "tools/files/tensor_file.h"
+#include "tools/terminal/console.h"
 
 namespace tessera::tools {
 namespace {
