@@ -178,6 +178,25 @@ Format format_named(const std::string& dtype);  // the error says what there is
 std::string dtype_name(Format format);          // bf16 has no NumPy type: its bits travel as uint16
 // A copy. The error names `what` and what was needed.
 Tensor to_tensor(const py::handle& value, std::optional<Format> wanted, const std::string& what);
+// Of a model's inputs (TensorDescription, DeclaredShape): arrays in their order, or one dict by name.
+template <typename Input>
+std::vector<Tensor> ordered_inputs(const std::vector<Input>& wanted, const py::args& arguments) {
+  const bool named = arguments.size() == 1 && py::isinstance<py::dict>(arguments[0]);
+  const std::size_t given = named ? py::dict(arguments[0]).size() : arguments.size();
+  if (given != wanted.size()) {
+    fail("given " + std::to_string(given) + " inputs; the model has " +
+         std::to_string(wanted.size()));
+  }
+  std::vector<Tensor> inputs;
+  for (const Input& input : wanted) {
+    const std::string what = "input '" + input.name + "'";
+    if (named && !py::dict(arguments[0]).contains(input.name)) fail(what + " is missing");
+    const py::object array = named ? py::object(py::dict(arguments[0])[input.name.c_str()])
+                                   : py::object(arguments[inputs.size()]);
+    inputs.push_back(to_tensor(array, input.format, what));
+  }
+  return inputs;
+}
 std::vector<Tensor> to_tensors(const py::handle& values, const Network* network,
                                const std::string& what);
 // The memory of an object with the buffer protocol or DLPack, kept by the view; nothing where its

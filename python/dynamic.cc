@@ -31,26 +31,6 @@ std::map<std::string, std::vector<DimensionRange>> to_ranges(const Ranges& given
   return ranges;
 }
 
-// Arrays in the order of the model's inputs, or one dict by name.
-std::vector<Tensor> dynamic_inputs(const std::vector<DeclaredShape>& wanted,
-                                   const py::args& arguments) {
-  const bool named = arguments.size() == 1 && py::isinstance<py::dict>(arguments[0]);
-  const std::size_t given = named ? py::dict(arguments[0]).size() : arguments.size();
-  if (given != wanted.size()) {
-    fail("given " + std::to_string(given) + " inputs; the model has " +
-         std::to_string(wanted.size()));
-  }
-  std::vector<Tensor> inputs;
-  for (const DeclaredShape& input : wanted) {
-    const std::string what = "input '" + input.name + "'";
-    if (named && !py::dict(arguments[0]).contains(input.name)) fail(what + " is missing");
-    const py::object array = named ? py::object(py::dict(arguments[0])[input.name.c_str()])
-                                   : py::object(arguments[inputs.size()]);
-    inputs.push_back(to_tensor(array, input.format, what));
-  }
-  return inputs;
-}
-
 std::shared_ptr<DynamicNetworkHandle> open_dynamic(const py::object& path, const std::string& arch,
                                                    const std::map<std::string, Shape>& shapes,
                                                    const Ranges& ranges, std::int64_t networks_max,
@@ -96,7 +76,7 @@ std::shared_ptr<DynamicSessionHandle> open_session(DynamicNetworkHandle& network
 
 Outputs run_dynamic(DynamicSessionHandle& session, const py::args& arguments) {
   check(session->session.usable());
-  const std::vector<Tensor> inputs = dynamic_inputs(session->network.inputs(), arguments);
+  const std::vector<Tensor> inputs = ordered_inputs(session->network.inputs(), arguments);
   const auto begin = std::chrono::steady_clock::now();
   std::optional<Network> network;
   RunResult result = take(unlocked([&] {

@@ -38,21 +38,6 @@ Format format_of(const py::array& array, std::optional<Format> wanted, const std
        ", which no tensor has" + (wanted ? "; needed: " + dtype_name(*wanted) : std::string()));
 }
 
-std::vector<Tensor> inputs_by_name(const Network& network, const py::dict& by_name) {
-  const std::vector<TensorDescription>& wanted = network.inputs();
-  if (by_name.size() != wanted.size()) {
-    fail("given " + std::to_string(by_name.size()) + " inputs; the model has " +
-         std::to_string(wanted.size()));
-  }
-  std::vector<Tensor> inputs;
-  for (const TensorDescription& input : wanted) {
-    const std::string what = "input '" + input.name + "'";
-    if (!by_name.contains(input.name)) fail(what + " is missing");
-    inputs.push_back(to_tensor(by_name[input.name.c_str()], input.format, what));
-  }
-  return inputs;
-}
-
 Error other_input(const TensorDescription& wanted, Format format, const Shape& dims) {
   const auto text = [](Format f, const Shape& shape) {
     std::string extents;
@@ -68,23 +53,11 @@ Error other_input(const TensorDescription& wanted, Format format, const Shape& d
 // Arrays in this order, or one dict by name, as tensors that the network takes.
 std::vector<Tensor> session_inputs(const std::vector<TensorDescription>& wanted,
                                    const py::args& arguments) {
-  const bool named = arguments.size() == 1 && py::isinstance<py::dict>(arguments[0]);
-  const std::size_t given = named ? py::dict(arguments[0]).size() : arguments.size();
-  if (given != wanted.size()) {
-    fail("given " + std::to_string(given) + " inputs; the model has " +
-         std::to_string(wanted.size()));
-  }
-  std::vector<Tensor> inputs;
-  for (const TensorDescription& input : wanted) {
-    const std::string what = "input '" + input.name + "'";
-    if (named && !py::dict(arguments[0]).contains(input.name)) fail(what + " is missing");
-    const py::object array = named ? py::object(py::dict(arguments[0])[input.name.c_str()])
-                                   : py::object(arguments[inputs.size()]);
-    Tensor tensor = to_tensor(array, input.format, what);
-    if (tensor.format != input.format || tensor.dims != input.dims) {
-      fail(other_input(input, tensor.format, tensor.dims));
-    }
-    inputs.push_back(std::move(tensor));
+  std::vector<Tensor> inputs = ordered_inputs(wanted, arguments);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& tensor = inputs[i];
+    if (tensor.format == wanted[i].format && tensor.dims == wanted[i].dims) continue;
+    fail(other_input(wanted[i], tensor.format, tensor.dims));
   }
   return inputs;
 }
@@ -474,19 +447,10 @@ std::vector<Tensor> to_inputs(const Network* network, const py::args& arguments)
         "inputs by name are for pipelines that begin with a model; this one begins with a "
         "function");
   }
-  if (named) return inputs_by_name(*network, py::dict(arguments[0]));
-  if (network != nullptr && arguments.size() != network->inputs().size()) {
-    fail("given " + std::to_string(arguments.size()) + " inputs; the model has " +
-         std::to_string(network->inputs().size()));
-  }
+  if (network != nullptr) return ordered_inputs(network->inputs(), arguments);
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (network == nullptr) {
-      inputs.push_back(to_tensor(arguments[i], std::nullopt, "input " + std::to_string(i)));
-    } else {
-      const TensorDescription& wanted = network->inputs()[i];
-      inputs.push_back(to_tensor(arguments[i], wanted.format, "input '" + wanted.name + "'"));
-    }
+    inputs.push_back(to_tensor(arguments[i], std::nullopt, "input " + std::to_string(i)));
   }
   return inputs;
 }

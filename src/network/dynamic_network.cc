@@ -22,10 +22,6 @@
 namespace tessera {
 namespace {
 
-// An input of no more elements than this, of integers or booleans, may decide: data may not, for which each run would
-// be compiled anew.
-constexpr std::int64_t kDecidingElementsMax = 64;
-
 Error invalid(std::string what) { return {ErrorCode::kInvalidArgument, std::move(what)}; }
 
 std::string dims_of(const Shape& dims) {
@@ -34,13 +30,6 @@ std::string dims_of(const Shape& dims) {
     text += (text.empty() ? "" : "x") + (extent < 0 ? "?" : std::to_string(extent));
   }
   return text.empty() ? "scalar" : text;
-}
-
-bool may_decide(const Tensor& tensor) {
-  const Format format = tensor.format;
-  const bool is_float = format == Format::kF16 || format == Format::kBf16 ||
-                        format == Format::kF32 || format == Format::kF64;
-  return !is_float && element_count(tensor.dims) <= kDecidingElementsMax;
 }
 
 std::string bytes_text(const Tensor& tensor) {
@@ -210,18 +199,14 @@ LoadOptions DynamicNetworkState::options_for(const std::vector<Tensor>& given) {
 
 // Of the inputs that compiling failed for, those that may decide have their values from now on. Whether there was one.
 bool DynamicNetworkState::bind(const std::vector<Tensor>& given, LoadOptions& load) {
-  const auto names = model::inputs_that_decide_shapes(model, network::infer_options(load));
-  bool bound = false;
+  std::map<std::string, const Tensor*> candidates;
   for (std::size_t i = 0; i < given.size(); ++i) {
-    const std::string& name = inputs[i].name;
-    if (std::ranges::find(names, name) == names.end() || !may_decide(given[i])) continue;
-    load.constants[name] = given[i];
-    load.shapes.erase(name);
-    const std::lock_guard lock(mutex);
-    deciding.insert(name);
-    bound = true;
+    if (network::may_decide(given[i])) candidates[inputs[i].name] = &given[i];
   }
-  return bound;
+  const std::vector<std::string> bound = network::bind_deciding(model, candidates, load);
+  const std::lock_guard lock(mutex);
+  deciding.insert(bound.begin(), bound.end());
+  return !bound.empty();
 }
 
 std::string DynamicNetworkState::digest_of(const LoadOptions& load) const {
@@ -244,7 +229,7 @@ Result<Network> DynamicNetworkState::make(const std::vector<Tensor>& given) {
 
 Result<Network> DynamicNetworkState::compile(const std::vector<Tensor>& given, LoadOptions load) {
   auto graph = network::graph_of_model(model, chip, load);
-  while (!graph.ok() && bind(given, load)) graph = network::graph_of_model(model, chip, load);
+  if (!graph.ok() && bind(given, load)) graph = network::graph_of_model(model, chip, load);
   if (!graph.ok()) return graph.error().with_context("compiling '" + path + "'");
   auto network = network::network_from_graph(std::move(*graph), chip, load);
   if (!network.ok()) return network.error().with_context("compiling '" + path + "'");
@@ -310,9 +295,7 @@ Result<DynamicNetwork> DynamicNetwork::open(const std::string& path,
                      fmt::format("'{}': input '{}' is no tensor; Network::load takes such models",
                                  path, input.name)};
       }
-      DeclaredShape declared{input.name, {}, input.format, input.has_shape};
-      for (const model::Dimension& dim : input.dims) declared.dims.push_back(dim.value);
-      state->inputs.push_back(std::move(declared));
+      state->inputs.push_back(network::declared_shape(input));
     }
     TESSERA_RETURN_IF_ERROR(check_options(options, state->inputs));
     TESSERA_RETURN_IF_ERROR(state->cache.open());

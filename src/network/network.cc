@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "arch/architecture_file.h"
+#include "arith/format.h"
 #include "base/application_call.h"
 #include "base/guarded.h"
 #include "compile/compile.h"
@@ -59,15 +60,39 @@ Network make_network(const std::string& path, const ChipConfig& chip, package::P
   return Network(std::move(state));
 }
 
+}  // namespace
+
+namespace network {
+
 DeclaredShape declared_shape(const model::ValueInfo& value) {
   DeclaredShape shape{value.name, {}, value.format, value.has_shape};
   for (const model::Dimension& dim : value.dims) shape.dims.push_back(dim.value);
   return shape;
 }
 
-}  // namespace
+bool may_decide(const Tensor& tensor) {
+  constexpr std::int64_t kElementsMax = 64;
+  return !format_is_float(tensor.format) && element_count(tensor.dims) <= kElementsMax;
+}
 
-namespace network {
+std::vector<std::string> bind_deciding(const model::Model& model,
+                                       const std::map<std::string, const Tensor*>& inputs,
+                                       LoadOptions& options) {
+  std::vector<std::string> bound;
+  for (bool found = true; found;) {
+    found = false;
+    for (const std::string& name :
+         model::inputs_that_decide_shapes(model, infer_options(options))) {
+      const auto input = inputs.find(name);
+      if (input == inputs.end() || options.constants.contains(name)) continue;
+      options.constants[name] = *input->second;
+      options.shapes.erase(name);
+      bound.push_back(name);
+      found = true;
+    }
+  }
+  return bound;
+}
 
 model::InferOptions infer_options(const LoadOptions& options) {
   model::InferOptions infer;
@@ -365,7 +390,7 @@ Result<DeclaredShapes> Network::declared_shapes(const std::string& path) {
       std::vector<DeclaredShape> shapes;
       for (const model::ValueInfo& value : values) {
         if (value.kind != model::ValueKind::kTensor) continue;
-        shapes.push_back(declared_shape(value));
+        shapes.push_back(network::declared_shape(value));
       }
       return shapes;
     };

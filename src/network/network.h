@@ -2,6 +2,7 @@
 // once made.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +39,16 @@ struct NetworkState {
 namespace network {
 
 model::InferOptions infer_options(const LoadOptions& options);
+DeclaredShape declared_shape(const model::ValueInfo& value);
+
+// Whether an input may decide what is computed: integers or booleans, at most 64. Data may not, for which each run would
+// be compiled anew.
+bool may_decide(const Tensor& tensor);
+// Of `inputs`, by name, those that the model cannot be compiled without become constants of the options, which have their
+// shapes no more. Returns their names, in the order in which they were found to be needed.
+std::vector<std::string> bind_deciding(const model::Model& model,
+                                       const std::map<std::string, const Tensor*>& inputs,
+                                       LoadOptions& options);
 
 // What graph::build() is told of the processor's kernel memory, of which the network has `share`
 // (LoadOptions::region_share).

@@ -99,18 +99,12 @@ Result<LoadOptions> options_for(const model::Model& model,
 // What a shape depends on has its value at compile time. Returns the number of such inputs.
 std::int64_t bind_inputs(const model::Model& model, const std::vector<std::vector<Tensor>>& inputs,
                          LoadOptions& options) {
-  while (true) {
-    const auto names = model::inputs_that_decide_shapes(model, network::infer_options(options));
-    bool bound = false;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const std::string& name = model.graph.inputs[i].name;
-      if (std::find(names.begin(), names.end(), name) == names.end()) continue;
-      options.constants[name] = inputs[i][0];
-      options.shapes.erase(name);
-      bound = true;
-    }
-    if (!bound) return static_cast<std::int64_t>(options.constants.size());
+  std::map<std::string, const Tensor*> given;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].empty()) given[model.graph.inputs[i].name] = inputs[i].data();
   }
+  network::bind_deciding(model, given, options);
+  return static_cast<std::int64_t>(options.constants.size());
 }
 
 // The tensors of all values in one row; those that are bound left out.

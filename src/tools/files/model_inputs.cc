@@ -8,9 +8,9 @@
 #include <string_view>
 #include <utility>
 
+#include "arith/format.h"
 #include "arith/rounding.h"
 #include "model/import.h"
-#include "model/infer.h"
 #include "network/network.h"
 #include "tessera/picture.h"
 #include "tools/files/tensor_file.h"
@@ -18,8 +18,6 @@
 
 namespace tessera::tools {
 namespace {
-
-constexpr std::int64_t kDecidingElementsMax = 64;
 
 bool has_ending(std::string_view source, std::initializer_list<const char*> endings) {
   return std::ranges::any_of(endings, [source](const char* end) { return source.ends_with(end); });
@@ -87,31 +85,27 @@ std::optional<Shape> shape_of_values(const DeclaredShape& input, std::int64_t co
   return shape;
 }
 
-bool is_float(Format format) {
-  return format == Format::kF32 || format == Format::kF64 || format == Format::kF16 ||
-         format == Format::kBf16;
-}
-
 // The value of a number, or of true and false; nothing where the text is none that the format has.
 std::optional<double> number_of(std::string_view text, Format format) {
   if (text == "true" || text == "false") return text == "true" ? 1 : 0;
   double number = 0;
   const auto [rest, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (problem != std::errc() || rest != text.data() + text.size()) return std::nullopt;
-  if (!is_float(format) && number != std::trunc(number)) return std::nullopt;
+  if (!format_is_float(format) && number != std::trunc(number)) return std::nullopt;
   return number;
 }
 
-// Those of the texts that name a file of a few integers or booleans, by text.
-std::map<std::string, Tensor> small_tensors(const std::vector<std::string>& inputs) {
-  std::map<std::string, Tensor> small;
+// By name: those of the texts that name a file of a value that may decide, with the text.
+std::map<std::string, std::pair<std::string, Tensor>> small_tensors(
+    const std::vector<std::string>& inputs) {
+  std::map<std::string, std::pair<std::string, Tensor>> small;
   for (const std::string& text : inputs) {
     const std::size_t equals = text.rfind('=');
     if (equals == std::string::npos || !is_tensor_file(text)) continue;
     auto tensor = read_tensor(text.substr(equals + 1));
-    if (!tensor.ok() || is_float(tensor->format)) continue;
-    if (element_count(tensor->dims) <= kDecidingElementsMax)
-      small.emplace(text, std::move(*tensor));
+    if (tensor.ok() && network::may_decide(*tensor)) {
+      small.emplace(text.substr(0, equals), std::pair(text, std::move(*tensor)));
+    }
   }
   return small;
 }
@@ -135,26 +129,18 @@ std::vector<std::string> take_deciding(const std::string& model,
                                        const std::function<Result<LoadOptions>()>& options,
                                        std::vector<std::string>& inputs,
                                        std::vector<std::string>& constants) {
-  std::vector<std::string> taken;
-  const std::map<std::string, Tensor> small = small_tensors(inputs);
-  if (small.empty()) return taken;
+  const auto small = small_tensors(inputs);
+  if (small.empty()) return {};
   const auto imported = model::import_file(model);
   auto bound = options();
-  if (!imported.ok() || !bound.ok()) return taken;
-  for (bool found = true; found;) {
-    found = false;
-    for (const std::string& name :
-         model::inputs_that_decide_shapes(*imported, network::infer_options(*bound))) {
-      const auto text = std::ranges::find_if(
-          small, [&name](const auto& one) { return one.first.starts_with(name + "="); });
-      if (text == small.end() || bound->constants.contains(name)) continue;
-      bound->constants[name] = text->second;
-      bound->shapes.erase(name);
-      std::erase(inputs, text->first);
-      constants.push_back(text->first);
-      taken.push_back(name);
-      found = true;
-    }
+  if (!imported.ok() || !bound.ok()) return {};
+  std::map<std::string, const Tensor*> candidates;
+  for (const auto& [name, one] : small) candidates[name] = &one.second;
+  std::vector<std::string> taken = network::bind_deciding(*imported, candidates, *bound);
+  for (const std::string& name : taken) {
+    const std::string& text = small.at(name).first;
+    std::erase(inputs, text);
+    constants.push_back(text);
   }
   return taken;
 }
@@ -179,7 +165,7 @@ Result<Tensor> parse_constant(const std::string& value, const DeclaredShape& inp
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     std::byte* const place = tensor.bytes.data() + static_cast<std::int64_t>(i) * element;
     arith::write_element(input.format, numbers[i], place);
-    if (!is_float(input.format) && arith::read_element(input.format, place) != numbers[i]) {
+    if (!format_is_float(input.format) && arith::read_element(input.format, place) != numbers[i]) {
       return bad_constant(input, value, fmt::format("{} is out of range", numbers[i]));
     }
   }
