@@ -17,7 +17,7 @@ include(CMakePackageConfigHelpers)
 
 if(TARGET tessera_runtime)
   # All objects of these: the public headers declare functions that the runtime does not call.
-  set(whole tessera_c tessera_network tessera_device tessera_runtime tessera_report tessera_arith tessera_base)
+  set(whole tessera_c tessera_network tessera_accuracy tessera_device tessera_runtime tessera_report tessera_arith tessera_base)
   set(objects ${whole})
   list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
   add_library(tessera SHARED ${objects})

@@ -232,6 +232,7 @@ PictureInput picture_input(const std::vector<float>& mean, const std::vector<flo
 void define_errors(py::module_& module);
 void define_networks(py::module_& module);
 void define_dynamic(py::module_& module);
+void define_formats(py::module_& module);
 void define_tasks(py::module_& module);
 void define_pipelines(py::module_& module);
 void define_memory(py::module_& module);

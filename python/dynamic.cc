@@ -92,6 +92,7 @@ Outputs run_dynamic(DynamicSessionHandle& session, const py::args& arguments) {
   made.cycles = result.cycles;
   made.host_cycles = result.host_cycles;
   made.transfer_cycles = result.transfer_cycles;
+  made.value_notes = std::move(result.value_notes);
   return made;
 }
 

@@ -225,6 +225,7 @@ PYBIND11_MODULE(_native, module) {
   tessera::python::define_cards(module);  // which sessions and devices name
   tessera::python::define_networks(module);
   tessera::python::define_dynamic(module);
+  tessera::python::define_formats(module);
   tessera::python::define_tasks(module);
   tessera::python::define_memory(module);
   tessera::python::define_pipelines(module);

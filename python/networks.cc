@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "formats.h"
 #include "tasks.h"
 
 namespace tessera::python {
@@ -154,6 +155,7 @@ Outputs run_session(SessionHandle& session, const py::args& arguments, const py:
   made.cycles = result.cycles;
   made.host_cycles = result.host_cycles;
   made.transfer_cycles = result.transfer_cycles;
+  made.value_notes = std::move(result.value_notes);
   return made;
 }
 
@@ -272,8 +274,10 @@ constexpr double kDeadlineMax = 1e9;  // seconds
 Network load_network(const py::object& source, const std::string& arch,
                      const std::map<std::string, Shape>& shapes, const NamedArrays& constants,
                      bool require_full_offload, const std::string& folder, double region_share,
-                     const std::string& weights_file, std::optional<double> deadline) {
+                     const std::string& weights_file, std::optional<double> deadline,
+                     const py::object& layer_formats) {
   LoadOptions options;
+  options.layer_formats = to_layer_formats(layer_formats);
   if (deadline) {
     if (!(*deadline > 0 && *deadline <= kDeadlineMax)) {
       fail("deadline is " + std::to_string(*deadline) +
@@ -487,7 +491,7 @@ void define_networks(py::module_& module) {
            py::arg("shapes") = std::map<std::string, Shape>(), py::arg("constants") = NamedArrays(),
            py::arg("require_full_offload") = false, py::arg("folder") = "",
            py::arg("region_share") = 1.0, py::arg("weights_file") = "",
-           py::arg("deadline") = py::none())
+           py::arg("deadline") = py::none(), py::arg("layer_formats") = py::none())
       .def_property_readonly("inputs", [](const Network& n) { return descriptions(n.inputs()); })
       .def_property_readonly("outputs", [](const Network& n) { return descriptions(n.outputs()); })
       .def_property_readonly("nodes_on_processor",
@@ -536,7 +540,8 @@ void define_networks(py::module_& module) {
              py::arg("arch") = "tessera128", py::arg("shapes") = std::map<std::string, Shape>(),
              py::arg("constants") = NamedArrays(), py::arg("require_full_offload") = false,
              py::arg("folder") = "", py::arg("region_share") = 1.0, py::arg("weights_file") = "",
-             py::arg("deadline") = py::none(), "The Network of a path, or of bytes.");
+             py::arg("deadline") = py::none(), py::arg("layer_formats") = py::none(),
+             "The Network of a path, or of bytes.");
   define_pictures(module);
 }
 

@@ -114,6 +114,7 @@ Outputs outputs_of(TaskOutcome outcome, const PipelineInfo& info, Cause& cause) 
   outputs.sequence = result.sequence;
   outputs.device = result.device;
   outputs.times = result.times;
+  outputs.value_notes = std::move(result.value_notes);
   if (result.payload != nullptr) {
     outputs.payload = std::static_pointer_cast<Payload>(result.payload)->object;
   }
@@ -394,6 +395,20 @@ void define_jobs(py::module_& module) {
   module.def("wait_any", &wait_for_any, py::arg("jobs"), py::arg("timeout") = std::nullopt);
 }
 
+// Layers whose values left their range: {"layer", "trouble", "format", "text"}.
+py::list value_notes_of(const Outputs& outputs) {
+  py::list list;
+  for (const ValueNote& note : outputs.value_notes) {
+    py::dict entry;
+    entry["layer"] = note.layer;
+    entry["trouble"] = std::string(value_trouble_name(note.trouble));
+    entry["format"] = std::string(format_name(note.format));
+    entry["text"] = value_note_text(note);
+    list.append(std::move(entry));
+  }
+  return list;
+}
+
 void define_results(py::module_& module) {
   py::class_<Outputs>(module, "Result", "Outputs, by place and by name, and what they cost.")
       .def_property_readonly("outputs", &Outputs::arrays)
@@ -402,6 +417,7 @@ void define_results(py::module_& module) {
       .def_readonly("cycles", &Outputs::cycles)
       .def_readonly("host_cycles", &Outputs::host_cycles)
       .def_readonly("transfer_cycles", &Outputs::transfer_cycles)
+      .def_property_readonly("value_notes", &value_notes_of)
       .def_readonly("device", &Outputs::device)
       .def_readonly("sequence", &Outputs::sequence)
       .def_readonly("payload", &Outputs::payload)

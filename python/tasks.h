@@ -149,6 +149,7 @@ struct Outputs {
   std::int64_t cycles = 0, host_cycles = 0, transfer_cycles = 0;
   std::uint64_t sequence = 0;
   std::string device;
+  std::vector<ValueNote> value_notes;
   TaskTimes times;
   py::object payload = py::none();
   std::vector<std::string> stages;

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -56,6 +57,19 @@ struct DeclaredShape {
   bool has_shape = true;         // false: nothing is said of it, not even how many dimensions
 };
 
+// Number formats of some layers in place of the architecture's. tessera/format_choice.h finds them by accuracy.
+struct LayerFormats {
+  // Of a float product, by its node's name: mantissa bits of both operands in block floating point, 2 to 15. Not of
+  // one whose format is another.
+  std::map<std::string, int> mantissa_bits = {};
+  // Values that become binary32, by the name that the model gives them; of those that cannot (the inputs and outputs of
+  // the model, integers) nothing changes.
+  std::set<std::string> wide = {};
+  // Nothing is asked for.
+  bool empty() const { return mantissa_bits.empty() && wide.empty(); }
+  friend bool operator==(const LayerFormats&, const LayerFormats&) = default;
+};
+
 // How a model is compiled.
 struct LoadOptions {
   std::string arch = "tessera128";           // profile name, or path of an architecture file
@@ -73,6 +87,7 @@ struct LoadOptions {
   // Constants of float products in place of the model's: "LAYER.weight", "LAYER.bias"
   // (src/graph/replace_weights.h). Trained weights come back this way.
   std::map<std::string, Tensor> weights = {};
+  LayerFormats layer_formats = {};
   std::int64_t tile_budget_bytes = 0;  // bytes per partition for a task; 0 = the compiler chooses
   bool resident = true;                // keep tensors in the state buffer between layers
   bool compress_weights = true;        // store kernels compressed where that saves DRAM bytes

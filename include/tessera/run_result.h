@@ -7,6 +7,7 @@
 
 #include "tessera/result.h"
 #include "tessera/tensor.h"
+#include "tessera/value_note.h"
 
 namespace tessera {
 
@@ -79,7 +80,9 @@ struct LayerUse {
   std::int64_t begin = 0, end = 0;               // first step begins, last step ends (cycles)
   std::int64_t neural = 0, planar = 0, dma = 0;  // busy cycles
   std::int64_t blocked_dependency = 0, blocked_memory = 0, blocked_ports = 0;
-  LayerSplit split = {};  // of several cores
+  LayerSplit split = {};                       // of several cores
+  ValueExtent extent = ValueExtent::kUnknown;  // how far its results reach
+  bool accumulator_range = false;              // a sum of 2^33 or more units in an accumulator
 };
 
 // Where a core is, of several: its card, and its group and number among those of all cards.
@@ -104,6 +107,8 @@ struct RunResult {
   // Of a run on a virtual processor: from when to when by the card's clock, the host's steps included.
   std::int64_t card_begin = 0, card_end = 0;
   std::uint32_t status_flags = 0;  // sticky: 1 NaN, 2 infinity, 4 accumulator range
+  // Layers whose results left their format's range, or lost all bits, though what they read was sound.
+  std::vector<ValueNote> value_notes;
 };
 
 // How one of several networks that shared a core fared.

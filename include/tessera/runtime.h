@@ -130,7 +130,8 @@ struct TaskResult {
   std::int64_t cycles = 0;  // simulated, of all runs together; 0 on host and ref
   // Likewise, as in RunResult.
   std::int64_t host_cycles = 0, transfer_cycles = 0;
-  std::string device;  // that ran it last
+  std::string device;                  // that ran it last
+  std::vector<ValueNote> value_notes;  // as in RunResult, of all runs together
   TaskTimes times;
 
   const std::vector<Tensor>& outputs() const { return runs.front(); }  // of the first run

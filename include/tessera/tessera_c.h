@@ -626,6 +626,27 @@ int64_t tessera_result_transfer_cycles(const tessera_result* result);
 const char* tessera_result_device(const tessera_result* result); /* that ran it last */
 uint64_t tessera_result_sequence(const tessera_result* result);  /* in its stream, from 0 */
 
+/* Layers whose results left the range of their format, or lost all bits, though what they read was sound. */
+typedef enum tessera_value_trouble {
+  TESSERA_VALUES_SATURATED = 0,  /* at the end of the format's range */
+  TESSERA_VALUES_INFINITE = 1,   /* an infinity among them */
+  TESSERA_VALUES_NOT_NUMBER = 2, /* a NaN among them */
+  TESSERA_VALUES_LOST = 3,       /* below the format's normal numbers, all of them */
+  TESSERA_VALUES_ACCUMULATOR = 4 /* a sum of 2^33 or more units in an accumulator of the array */
+} tessera_value_trouble;
+/* A layer, and what befell its results. */
+typedef struct tessera_value_note {
+  size_t size;
+  const char* layer; /* points into the result */
+  tessera_value_trouble trouble;
+  tessera_format format; /* of the layer's results */
+} tessera_value_note;
+/* Of all runs of the task together, each layer and trouble once. */
+size_t tessera_result_value_note_count(const tessera_result* result);
+/* Into `*note`, whose size is set. */
+tessera_error* tessera_result_value_note(const tessera_result* result, size_t index,
+                                         tessera_value_note* note);
+
 /* Where the time of a task went. */
 typedef struct tessera_times {
   size_t size;

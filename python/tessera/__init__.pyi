@@ -86,7 +86,16 @@ def load(source: str | os.PathLike[str] | Buffer, *, arch: str = "tessera128",
          constants: Mapping[str, numpy.ndarray[Any, Any]] = {},
          require_full_offload: bool = False, folder: str = "",
          region_share: float = 1.0, weights_file: str = "",
-         deadline: float | None = None) -> Network: ...
+         deadline: float | None = None,
+         layer_formats: Mapping[str, Any] | None = None) -> Network: ...
+
+# Formats by layer for load(), found on cases: each a list of arrays in the order of the inputs, a dictionary by
+# name, or the array of the only input. {"mantissa_bits": {layer: bits}, "wide": [value, ...]}: values that leave the
+# range of the vectors in float32; with a bound of the outputs' cosine also the cheapest mantissas that reach it, and
+# "cosine", "cosine_before", "weight_bytes", "weight_bytes_before".
+def choose_formats(path: str, cases: Iterable[Any], cosine: float | None = None, *,
+                   arch: str = "tessera128", shapes: Mapping[str, Sequence[int]] = {},
+                   threads: int = 0) -> dict[str, Any]: ...
 
 class TaskTimes(TypedDict):  # seconds
     total: float
@@ -101,6 +110,10 @@ class Result:
     def outputs(self) -> list[Array]: ...
     @property
     def runs(self) -> list[list[Array]]: ...
+    # Layers whose values left the range of their format, or lost all bits, though what they read was sound:
+    # {"layer", "trouble", "format", "text"}.
+    @property
+    def value_notes(self) -> list[dict[str, str]]: ...
     # Empty behind a pipeline whose last stage is a function.
     @property
     def names(self) -> list[str]: ...

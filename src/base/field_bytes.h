@@ -108,4 +108,17 @@ class FieldsIn {
   std::span<const std::byte> rest_;
 };
 
+// An enumeration as a byte, up to `last`; beyond it the bytes are none of one.
+template <typename Enum>
+void small(FieldsOut& way, const Enum& value, int /*last*/) {
+  way(static_cast<std::uint8_t>(value));
+}
+template <typename Enum>
+void small(FieldsIn& way, Enum& value, int last) {
+  std::uint8_t number = 0;
+  way(number);
+  way.ok = way.ok && number <= last;
+  value = static_cast<Enum>(number);
+}
+
 }  // namespace tessera

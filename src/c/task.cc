@@ -336,6 +336,28 @@ uint64_t tessera_result_sequence(const tessera_result* result) {
   return result == nullptr ? 0 : result->result.sequence;
 }
 
+size_t tessera_result_value_note_count(const tessera_result* result) {
+  return result == nullptr ? 0 : result->result.value_notes.size();
+}
+tessera_error* tessera_result_value_note(const tessera_result* result, size_t index,
+                                         tessera_value_note* note) {
+  if (result == nullptr) return is_null("result");
+  if (note == nullptr) return is_null("note");
+  return guarded([&] {
+    const std::vector<tessera::ValueNote>& notes = result->result.value_notes;
+    if (index >= notes.size()) {
+      return make_error(tessera::Error{tessera::ErrorCode::kInvalidArgument,
+                                       "value note " + std::to_string(index) + "; the result has " +
+                                           std::to_string(notes.size())});
+    }
+    tessera_value_note full = {};
+    full.layer = notes[index].layer.c_str();
+    full.trouble = static_cast<tessera_value_trouble>(notes[index].trouble);
+    full.format = static_cast<tessera_format>(notes[index].format);
+    return make_error(fill(full, note));
+  });
+}
+
 tessera_error* tessera_result_times(const tessera_result* result, tessera_times* times) {
   if (result == nullptr) return is_null("result");
   if (times == nullptr) return is_null("times");

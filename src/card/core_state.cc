@@ -22,7 +22,9 @@ TaskTiming to_timing(const engines::EngineTaskTimes& times) {
           .busy = times.busy,
           .blocked_dependency = times.blocked_dependency,
           .blocked_memory = times.blocked_memory,
-          .blocked_ports = times.blocked_ports};
+          .blocked_ports = times.blocked_ports,
+          .extent = times.extent,
+          .accumulator_range = times.accumulator_range};
 }
 
 }  // namespace

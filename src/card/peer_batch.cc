@@ -12,19 +12,6 @@ using engines::CardMessage;
 using engines::CardRequest;
 using engines::News;
 
-// An enumeration as a byte, up to `last`.
-template <typename Enum>
-void small(FieldsOut& way, const Enum& value, int /*last*/) {
-  way(static_cast<std::uint8_t>(value));
-}
-template <typename Enum>
-void small(FieldsIn& way, Enum& value, int last) {
-  std::uint8_t number = 0;
-  way(number);
-  way.ok = way.ok && number <= last;
-  value = static_cast<Enum>(number);
-}
-
 void request(auto& way, auto& of) {
   way(of.dram.first_run), way(of.dram.runs), way(of.dram.skip), way(of.dram.bytes);
   way(of.dram.write), way(of.home), way(of.can_wait);
@@ -98,6 +85,8 @@ void engine(auto& way, auto& of) {
 void task(auto& way, auto& of) {
   way(of.dispatched), way(of.first_step_begin), way(of.end), way(of.busy);
   way(of.blocked_dependency), way(of.blocked_memory), way(of.blocked_ports);
+  small(way, of.extent, static_cast<int>(ValueExtent::kNotNumber));
+  way(of.accumulator_range);
 }
 
 void event(auto& way, auto& of) {

@@ -9,6 +9,7 @@
 #include "base/quantity.h"
 #include "base/result.h"
 #include "isa/program.h"
+#include "tessera/value_note.h"
 
 namespace tessera::card {
 
@@ -69,6 +70,8 @@ struct TraceEvent {
 struct TaskTiming {
   Cycles dispatched = 0, first_step_begin = 0, end = 0;
   Cycles busy = 0, blocked_dependency = 0, blocked_memory = 0, blocked_ports = 0;
+  ValueExtent extent = ValueExtent::kUnknown;  // how far its results reach
+  bool accumulator_range = false;              // a sum of 2^33 or more units
 };
 
 struct RunStatistics {

@@ -260,7 +260,9 @@ Result<Reply> ClientSession::answer(const device::RunOutcome& outcome, Run& run)
     block = std::move(run.made[i]);
   }
   if (outcome.details != nullptr) reply.body.push_back(encode_details(*outcome.details));
-  reply.text = dump({{"flags", outcome.status_flags}, {"details", outcome.details != nullptr}});
+  json text = {{"flags", outcome.status_flags}, {"details", outcome.details != nullptr}};
+  if (outcome.details != nullptr) text["values"] = layer_values(*outcome.details);
+  reply.text = dump(text);
   return reply;
 }
 

@@ -52,6 +52,32 @@ std::vector<std::byte> encode_details(const RunResult& result) {
   return std::move(out.bytes);
 }
 
+nlohmann::json layer_values(const RunResult& result) {
+  nlohmann::json values = nlohmann::json::array();
+  for (std::size_t i = 0; i < result.layers.size(); ++i) {
+    const LayerUse& layer = result.layers[i];
+    if (layer.extent == ValueExtent::kUnknown && !layer.accumulator_range) continue;
+    if (layer.extent == ValueExtent::kNormal && !layer.accumulator_range) continue;
+    values.push_back({i, static_cast<int>(layer.extent), layer.accumulator_range});
+  }
+  return values;
+}
+
+void take_layer_values(const nlohmann::json& values, RunResult& result) {
+  if (!values.is_array()) return;
+  for (LayerUse& layer : result.layers) layer.extent = ValueExtent::kNormal;
+  for (const nlohmann::json& value : values) {
+    const bool fits = value.is_array() && value.size() == 3 && value[0].is_number_unsigned() &&
+                      value[1].is_number_unsigned() && value[2].is_boolean() &&
+                      value[0].get<std::size_t>() < result.layers.size() &&
+                      value[1].get<unsigned>() <= static_cast<unsigned>(ValueExtent::kNotNumber);
+    if (!fits) continue;
+    LayerUse& layer = result.layers[value[0].get<std::size_t>()];
+    layer.extent = static_cast<ValueExtent>(value[1].get<unsigned>());
+    layer.accumulator_range = value[2].get<bool>();
+  }
+}
+
 Result<RunResult> parse_details(std::span<const std::byte> bytes) {
   FieldsIn in(bytes);
   RunResult result;

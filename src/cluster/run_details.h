@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <vector>
 
@@ -13,5 +14,11 @@ namespace tessera::cluster {
 
 std::vector<std::byte> encode_details(const RunResult& result);
 Result<RunResult> parse_details(std::span<const std::byte> bytes);
+
+// How far results of layers reach, of those layers of which it says something: [[layer, extent, accumulator range], ...]. Beside
+// the details, which older peers read to their end.
+nlohmann::json layer_values(const RunResult& result);
+// Into the layers of a result; what is none of that is left out.
+void take_layer_values(const nlohmann::json& values, RunResult& result);
 
 }  // namespace tessera::cluster

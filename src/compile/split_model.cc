@@ -14,6 +14,8 @@
 #include "compile/estimate.h"
 #include "compile/surface_conventions.h"
 #include "isa/dma_time.h"
+#include "isa/task_hazard.h"
+#include "isa/work.h"
 
 namespace tessera::compile {
 namespace {
@@ -285,8 +287,14 @@ class SplitModel::Implementation {
     for (std::size_t core = 0; core < cores_; ++core) {
       const std::size_t memory = memory_of(core);
       std::vector<CoreWork> works(layers().size());
+      const isa::TaskDescriptor* array_before = nullptr;
       for (const isa::TaskDescriptor& task : drafts_[way].emitted[core].tasks) {
         works[task.layer].add(task, setting_.chip);
+        if (task.engine == isa::EngineKind::kNeural) {
+          if (array_before != nullptr)
+            works[task.layer].neural += drain_before(task, *array_before);
+          array_before = &task;
+        }
         if (const auto* kernel = std::get_if<isa::KernelTask>(&task.config)) {
           const bool anew = ++kernels[task.layer][memory][kernel->source.offset] == 1;
           if (!anew && setting_.choice.share_loads) continue;
@@ -309,6 +317,13 @@ class SplitModel::Implementation {
     }
     find_own_kernels(way, kernels, sides);
     sides_[way] = std::move(sides);
+  }
+  // What the array waits for the results of the task before, where it reads them.
+  Cycles drain_before(const isa::TaskDescriptor& task, const isa::TaskDescriptor& before) const {
+    const ChipConfig& chip = setting_.chip;
+    if (!isa::reads_results_of(task, before, chip.state_buffer.partitions)) return 0;
+    return neural_drain_cycles(chip.neural,
+                               isa::product_work(std::get<isa::NeuralTask>(before.config), chip));
   }
   std::vector<CopyWork> find_copies(std::size_t way) const {
     std::vector<CopyWork> copies(layers().size());

@@ -15,6 +15,7 @@
 #include "isa/dma_time.h"
 #include "isa/message_work.h"
 #include "isa/port_work.h"
+#include "isa/task_hazard.h"
 #include "isa/work.h"
 
 namespace tessera::compile {
@@ -24,33 +25,6 @@ using namespace isa;  // descriptors
 
 // Words of a descriptor, about: configurations write few registers twice.
 constexpr std::int64_t kDescriptorWords = 64;
-
-const BufferSurface* output_of(const TaskDescriptor& task) {
-  if (const auto* product = std::get_if<NeuralTask>(&task.config)) {
-    return product->psum.keeps ? nullptr : &product->output;
-  }
-  if (const auto* planar = std::get_if<PlanarTask>(&task.config)) return &planar->output;
-  return nullptr;
-}
-
-bool reads_results_of(const TaskDescriptor& task, const TaskDescriptor& before,
-                      std::int64_t partitions) {
-  const BufferSurface* output = output_of(before);
-  if (output == nullptr) return false;
-  const auto overlaps = [&](const BufferSurface& input) {
-    return surface_span(input, partitions).overlaps(surface_span(*output, partitions));
-  };
-  if (const auto* product = std::get_if<NeuralTask>(&task.config)) {
-    return overlaps(product->moving) || (product->dynamic && overlaps(product->stationary));
-  }
-  const auto* planar = std::get_if<PlanarTask>(&task.config);
-  if (planar == nullptr) return false;
-  if (planar->continues) return true;
-  for (int i = 0; i < planar->input_count; ++i) {
-    if (overlaps(planar->inputs[i])) return true;
-  }
-  return false;
-}
 
 // Bytes that a row of a transfer moves through the buffer's port; 0 for a task without the buffer.
 std::int64_t buffer_bytes_of_row(const TaskDescriptor& task) {

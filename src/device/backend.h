@@ -58,6 +58,7 @@ struct RunOutcome {
   Cycles end = 0;                 // since the core began, of which `cycles` are the processor's
   std::int64_t bytes_copied = 0;  // of tensors that were not used in place
   std::shared_ptr<const RunResult> details;
+  std::shared_ptr<const std::vector<ValueNote>> value_notes;  // null: none
 };
 
 // A run of a device whose backend's runs wait for a core, seen by the core.

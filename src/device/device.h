@@ -109,6 +109,7 @@ struct Completion {
   // Engines, layers, timeline; null without a modelled clock. Shared by runs whose timing is
   // reused.
   std::shared_ptr<const RunResult> details;
+  std::shared_ptr<const std::vector<ValueNote>> value_notes;  // as in RunResult; null: none
 };
 
 // Called with the end of a run, in place of wait().

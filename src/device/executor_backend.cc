@@ -2,6 +2,7 @@
 
 #include "base/table.h"
 #include "device/backends.h"
+#include "device/value_notes.h"
 #include "graph/node_graph.h"
 #include "host/executor.h"
 #include "network/network.h"
@@ -84,6 +85,10 @@ class ExecutorBackend : public Backend {
     host::Executor& executor = *program.executors[run.kernel];
     outcome.status = executor.run_on(views.inputs, views.outputs, observer);
     outcome.bytes_copied = executor.bytes_copied();
+    outcome.status_flags = status_flags(executor.flags());
+    if (outcome.status.ok()) {
+      outcome.value_notes = value_notes(*program.graph, executor.values(), views.inputs);
+    }
     return outcome;
   }
 

@@ -918,6 +918,7 @@ void QueuedDevice::compute(Kernel& kernel, PendingSubmission& pending, std::uint
   completion.cycles = outcome.cycles;
   completion.status_flags = outcome.status_flags;
   completion.details = std::move(outcome.details);
+  completion.value_notes = std::move(outcome.value_notes);
   if (outcome.timing_reused || outcome.joint || outcome.bytes_copied > 0) {
     const Lock lock(mutex_);
     if (outcome.timing_reused) ++counters_.timings_reused;

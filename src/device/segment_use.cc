@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "arith/value_extent.h"
 #include "base/check.h"
 
 namespace tessera::device {
@@ -29,6 +30,8 @@ void add_layers(const isa::Program& program, const isa::Segment& segment,
     layer.blocked_dependency += timing.blocked_dependency;
     layer.blocked_memory += timing.blocked_memory;
     layer.blocked_ports += timing.blocked_ports;
+    layer.extent = arith::further(layer.extent, timing.extent);
+    layer.accumulator_range |= timing.accumulator_range;
   }
 }
 

@@ -10,6 +10,7 @@
 #include "device/host_steps.h"
 #include "device/segment_use.h"
 #include "device/tensor_places.h"
+#include "device/value_notes.h"
 #include "graph/node_graph.h"
 #include "host/executor.h"
 #include "isa/verify.h"
@@ -140,7 +141,7 @@ class SimBackend : public Backend {
       outcome = timing(program, *program.cores[kernel]);
       if (!outcome.status.ok()) return outcome;
       if (options_.values == Values::kHost) {
-        outcome.status = program.executors[kernel]->run_on(views.inputs, views.outputs);
+        compute(program, kernel, views, outcome);
       }
     }
     outcome.cycles = outcome.details->cycles;
@@ -159,6 +160,15 @@ class SimBackend : public Backend {
     return place_.cores[0]->region(place_.function);
   }
 
+  // The values of a run whose cycles are known.
+  static void compute(const LoadedProgram& loaded, std::size_t kernel, const RunViews& views,
+                      RunOutcome& outcome) {
+    host::Executor& executor = *loaded.executors[kernel];
+    outcome.status = executor.run_on(views.inputs, views.outputs);
+    if (!outcome.status.ok()) return;
+    outcome.value_notes = value_notes(*loaded.graph, executor.values(), views.inputs);
+  }
+
   FunctionCore::Run function_run(const LoadedProgram& loaded, std::size_t kernel) const {
     return {.function = place_.function,
             .placed = loaded.placed[kernel],
@@ -175,7 +185,7 @@ class SimBackend : public Backend {
     if (options_.values == Values::kSimulated) run.views = &views;
     RunOutcome outcome = loaded.shared[kernel]->run(run, turn);
     if (options_.values != Values::kHost || outcome.stopped || !outcome.status.ok()) return outcome;
-    outcome.status = loaded.executors[kernel]->run_on(views.inputs, views.outputs);
+    compute(loaded, kernel, views, outcome);
     outcome.ready = std::chrono::steady_clock::now();
     return outcome;
   }

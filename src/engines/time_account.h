@@ -6,6 +6,7 @@
 
 #include "base/quantity.h"
 #include "engines/wake_table.h"
+#include "tessera/value_note.h"
 
 namespace tessera::engines {
 
@@ -21,6 +22,8 @@ enum class Activity : std::uint8_t {
 struct EngineTaskTimes {
   Cycles dispatched = 0, first_step_begin = 0, end = 0;
   Cycles busy = 0, blocked_dependency = 0, blocked_memory = 0, blocked_ports = 0;
+  ValueExtent extent = ValueExtent::kUnknown;  // how far the results of its steps reach
+  bool accumulator_range = false;
 };
 
 struct TraceRecord {

@@ -80,6 +80,10 @@ Result<Graph> build_with(const model::Model& model, const BuildOptions& options,
     pass.run(graph);
     if (pass.settles_formats) stage = Stage::kFinal;
     TESSERA_RETURN_IF_ERROR(checked(std::string(pass.name)));
+    if (pass.run == widen_scales) {
+      widen_tensors(graph, options.layers.wide);
+      TESSERA_RETURN_IF_ERROR(checked("widen_tensors"));
+    }
   }
   if (options.quantise_vector_inputs) {
     quantise_vector_inputs(graph, options.matrix);
@@ -94,6 +98,7 @@ Result<Graph> build_with(const model::Model& model, const BuildOptions& options,
   TESSERA_RETURN_IF_ERROR(checked("fuse_converters"));
   arrange_axes(graph);
   TESSERA_RETURN_IF_ERROR(checked("arrange_axes"));
+  set_mantissa_bits(graph, options.layers.mantissa_bits);
   if (owner != nullptr) own_constants(graph, owner);
   return graph;
 }

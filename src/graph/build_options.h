@@ -8,6 +8,7 @@
 #include "arith/format.h"
 #include "graph/graph.h"
 #include "model/infer.h"
+#include "tessera/network.h"
 
 namespace tessera::graph {
 
@@ -24,6 +25,7 @@ struct BuildOptions {
   bool quantise_vector_inputs = false;  // operands of element-wise work take `matrix` too
   std::int32_t quantised_bytes = 1;  // of operands of integer products in quantised models, 1 or 2
   KernelMemory kernel_memory;
+  LayerFormats layers;  // of some layers in place of these
   model::InferOptions infer;
   bool require_full_offload = false;  // a host step is an error
   Watch* watch = nullptr;             // told of the passes; null: none

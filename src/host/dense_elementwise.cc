@@ -89,7 +89,23 @@ struct alignas(64) Passed {
   std::byte bytes[kPassed * 8];
 };
 
+// How far the piece just made reaches, while it is in the cache.
+void look_at(const DenseElementwise::Step& step, const DenseElementwise::Buffer& made,
+             std::int64_t begin, std::int64_t end) {
+  if (step.reach == nullptr) return;
+  const std::byte* const from = made.data + (begin - made.first) * format_bytes(made.format);
+  reach_to(*step.reach, arith::value_extent(made.format, from, end - begin, step.hidden));
+}
+
 }  // namespace
+
+void reach_to(std::atomic<std::uint8_t>& reach, ValueExtent extent) {
+  std::uint8_t now = reach.load(std::memory_order_relaxed);
+  while (now < static_cast<std::uint8_t>(extent) &&
+         !reach.compare_exchange_weak(now, static_cast<std::uint8_t>(extent),
+                                      std::memory_order_relaxed)) {
+  }
+}
 
 void DenseElementwise::run(std::span<const Step> steps, ThreadPool& pool) {
   const DenseElementwise& shape = *steps.back().shape;
@@ -102,7 +118,9 @@ void DenseElementwise::run(std::span<const Step> steps, ThreadPool& pool) {
   }
   if (elements == 0) return;
   const auto work = [&](std::int64_t first, std::int64_t last) {
-    if (steps.size() == 1) return shape.run_part(steps[0].config, steps[0].buffers, first, last);
+    if (steps.size() == 1 && steps[0].reach == nullptr) {
+      return shape.run_part(steps[0].config, steps[0].buffers, first, last);
+    }
     Passed passed[2];
     std::vector<Buffer> buffers;
     for (std::int64_t begin = first; begin < last; begin += kPassed) {
@@ -116,6 +134,7 @@ void DenseElementwise::run(std::span<const Step> steps, ThreadPool& pool) {
           buffer.first = begin;
         }
         steps[i].shape->run_part(steps[i].config, buffers, begin, end);
+        look_at(steps[i], buffers.back(), begin, end);
       }
     }
   };

@@ -10,6 +10,7 @@
 //   x ──► [ * scale ] ──► 4,096 elements in the cache ──► [ + shift ] ──► y
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,9 +18,13 @@
 
 #include "arith/kernels/planar/planar.h"
 #include "arith/tensor.h"
+#include "arith/value_extent.h"
 #include "host/thread_pool.h"
 
 namespace tessera::host {
+
+// `reach` becomes what is further; by any number of threads.
+void reach_to(std::atomic<std::uint8_t>& reach, ValueExtent extent);
 
 class DenseElementwise {
  public:
@@ -37,6 +42,9 @@ class DenseElementwise {
     const DenseElementwise* shape = nullptr;
     ElementwiseConfig config;
     std::vector<Buffer> buffers;
+    std::atomic<std::uint8_t>* reach =
+        nullptr;  // where to say how far the results reach; null: nowhere
+    arith::HiddenEnds hidden = {};
   };
   // Steps whose outputs have the same dimensions, one after the other for a piece that stays in the
   // first-level cache. A buffer without data is the output of the step before.

@@ -6,9 +6,11 @@
 #include <span>
 #include <vector>
 
+#include "arith/block_float.h"
 #include "arith/tensor.h"
 #include "base/result.h"
 #include "graph/graph.h"
+#include "graph/value_notes.h"
 
 namespace tessera::host {
 
@@ -48,6 +50,10 @@ class Executor {
   // Of the last run_on(): bytes of inputs and outputs that were copied, because they could not be
   // used in place.
   virtual std::int64_t bytes_copied() const = 0;
+  // Of the last run, by node: how far results reach (graph/value_notes.h); and what the products met. `ref` keeps
+  // no flags and does not watch accumulators.
+  virtual std::span<const graph::NodeValues> values() const = 0;
+  virtual arith::StickyFlags flags() const = 0;
 };
 
 Result<std::unique_ptr<Executor>> make_host_executor(std::shared_ptr<const graph::Graph> graph,

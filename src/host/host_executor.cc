@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -16,6 +17,7 @@
 #include "base/check.h"
 #include "base/quantity.h"
 #include "graph/surface_view.h"
+#include "graph/value_notes.h"
 #include "host/buffer_plan.h"
 #include "host/dense_elementwise.h"
 #include "host/dense_move.h"
@@ -42,7 +44,9 @@ struct Prepared {
   std::vector<ProductPart> parts;  // none for dynamic products
   std::vector<std::shared_ptr<DynamicProduct>> dynamic;  // one per image
   bool pointwise = false;
-  bool strips = false;  // see runs_in_strips()
+  bool strips = false;     // see runs_in_strips()
+  bool looked_at = false;  // how far its results reach is looked at
+  arith::HiddenEnds hidden;
 };
 
 Surface surface_of(const StridedView& view, Format format, std::byte* base, std::int64_t image) {
@@ -65,7 +69,8 @@ Surface surface_of(const StridedView& view, Format format, std::byte* base, std:
 constexpr std::int64_t kSmallProduct = 500'000;
 constexpr std::int64_t kMacsAnElement = 16;  // what storing an output element costs
 constexpr std::int64_t kSmallPlanar = 8'192;
-constexpr std::int64_t kStrip = 16;  // pixels that products take together
+constexpr std::int64_t kStrip = 16;         // pixels that products take together
+constexpr std::int64_t kLookedAt = 65'536;  // elements that one thread looks through
 
 class HostExecutor : public Executor {
  public:
@@ -73,7 +78,9 @@ class HostExecutor : public Executor {
       : graph_(std::move(graph)),
         pool_(options.threads),
         timer_(options.timer),
-        plan_(plan_buffers(*graph_)) {
+        plan_(plan_buffers(*graph_)),
+        reach_(graph_->nodes.size()),
+        values_(graph_->nodes.size()) {
     blocks_.resize(plan_.block_bytes.size());
     bases_.resize(blocks_.size(), nullptr);
     std::vector<bool> callers(blocks_.size(), false);
@@ -104,6 +111,8 @@ class HostExecutor : public Executor {
       prepared.dynamic = prepare_dynamic_products(*graph_, node, prepared.views.output.extents[0]);
       prepared.pointwise = is_pointwise(*graph_, node);
       prepared.strips = runs_in_strips(*graph_, node);
+      prepared.looked_at = graph::looks_at(*graph_, node);
+      prepared.hidden = graph::hidden_ends(*graph_, node);
       prepared_.push_back(std::move(prepared));
     }
     const std::vector<std::size_t> chains = elementwise_chains(*graph_, plan_);
@@ -133,6 +142,8 @@ class HostExecutor : public Executor {
                 std::span<const std::span<std::byte>> outputs,
                 const NodeObserver& observer) override {
     bytes_copied_ = 0;
+    flags_ = {};
+    for (std::atomic<std::uint8_t>& reach : reach_) reach.store(0, std::memory_order_relaxed);
     place_inputs(inputs);
     place_outputs(inputs, outputs);
     TESSERA_RETURN_IF_ERROR(run_nodes(observer));
@@ -146,19 +157,51 @@ class HostExecutor : public Executor {
   }
 
   std::int64_t bytes_copied() const override { return bytes_copied_; }
+  std::span<const graph::NodeValues> values() const override { return values_; }
+  arith::StickyFlags flags() const override { return flags_; }
 
  private:
+  // What the node's products report, and how far its results reach. Element-wise nodes have looked at theirs.
+  void look_at(std::size_t index) {
+    const Node& node = graph_->nodes[index];
+    graph::NodeValues& values = values_[index];
+    if (node.kind() == NodeKind::kConv || node.kind() == NodeKind::kMatMul) {
+      arith::StickyFlags flags;
+      for (const auto& workspace : workspaces_) flags |= take_flags(*workspace);
+      values.accumulator_range = flags.accumulator_range;
+      flags_ |= flags;
+    }
+    if (!prepared_[index].looked_at) return;
+    std::atomic<std::uint8_t>& reach = reach_[index];
+    if (node.kind() != NodeKind::kElementwise) {
+      const graph::TensorInfo& made = graph_->tensor(node.outputs[0]);
+      const std::byte* const from = data(node.outputs[0]);
+      const std::int64_t count = element_count(made.dims), size = format_bytes(made.format);
+      const auto look = [&](int, std::int64_t first, std::int64_t last) {
+        reach_to(reach, arith::value_extent(made.format, from + first * size, last - first,
+                                            prepared_[index].hidden));
+      };
+      if (count <= kLookedAt) {
+        look(0, 0, count);
+      } else {
+        pool_.for_ranges(count, look);
+      }
+    }
+    values.extent = static_cast<ValueExtent>(reach.load(std::memory_order_relaxed));
+  }
+
   Status run_nodes(const NodeObserver& observer) {
     for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
       const auto begin = std::chrono::steady_clock::now();
       // A visitor of every tensor sees those inside a chain too.
-      const std::size_t chain = observer ? 1 : prepared_[i].chain;
+      const std::size_t chain = observer ? 1 : prepared_[i].chain, first = i;
       if (chain > 1) {
         run_elementwise(i, chain);
         i += chain - 1;
       } else {
         TESSERA_RETURN_IF_ERROR(run_node(i));
       }
+      for (std::size_t looked = first; looked <= i; ++looked) look_at(looked);
       const Node& node = graph_->nodes[i];
       if (timer_) {
         timer_(node,
@@ -443,9 +486,9 @@ class HostExecutor : public Executor {
         buffers.push_back(buffer(id, i > first && id == passed));
       passed = node.outputs[0];
       buffers.push_back(buffer(passed, i + 1 < first + count));
-      steps.push_back({&*prepared_[i].elementwise,
-                       elementwise_config(node.as<graph::ElementwiseAttributes>()),
-                       std::move(buffers)});
+      steps.push_back(
+          {&*prepared_[i].elementwise, elementwise_config(node.as<graph::ElementwiseAttributes>()),
+           std::move(buffers), prepared_[i].looked_at ? &reach_[i] : nullptr, prepared_[i].hidden});
     }
     DenseElementwise::run(steps, pool_);
   }
@@ -508,6 +551,10 @@ class HostExecutor : public Executor {
   std::vector<std::byte*> bases_;               // of each block, for this run
   std::vector<bool> output_in_place_;           // whether it has a block that no other one has
   std::int64_t bytes_copied_ = 0;
+  // Of the last run, by node: how far results reach (ValueExtent, by several threads); and all of it.
+  std::vector<std::atomic<std::uint8_t>> reach_;
+  std::vector<graph::NodeValues> values_;
+  arith::StickyFlags flags_;
   std::vector<std::shared_ptr<ProductWorkspace>> workspaces_;  // one per thread
   std::vector<Prepared> prepared_;
 };

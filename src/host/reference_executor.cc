@@ -49,6 +49,7 @@ class ReferenceExecutor : public Executor {
       at[i] = graph_->tensors[i].constant ? graph_->tensors[i].constant.get() : &values[i];
     }
     for (std::size_t i = 0; i < graph_->inputs.size(); ++i) values[graph_->inputs[i]] = inputs[i];
+    node_values_.clear();
     for (const Node& node : graph_->nodes) {
       std::vector<const Tensor*> operands;
       for (const TensorId id : node.inputs) operands.push_back(at[id]);
@@ -60,6 +61,7 @@ class ReferenceExecutor : public Executor {
       } else {
         values[node.outputs[0]] = run_processor_node(*graph_, node, operands);
       }
+      look_at(node, values[node.outputs[0]]);
       if (!observer) continue;
       for (const TensorId id : node.outputs) observer(node, id, values[id]);
     }
@@ -86,10 +88,24 @@ class ReferenceExecutor : public Executor {
     return {};
   }
   std::int64_t bytes_copied() const override { return bytes_copied_; }
+  std::span<const graph::NodeValues> values() const override { return node_values_; }
+  // The loops read numbers that are none as the contract says, and keep no flags.
+  arith::StickyFlags flags() const override { return {}; }
 
  private:
+  void look_at(const Node& node, const Tensor& made) {
+    graph::NodeValues values;
+    if (graph::looks_at(*graph_, node)) {
+      values.extent =
+          arith::ref::value_extent(made.format, made.bytes.data(), element_count(made.dims),
+                                   graph::hidden_ends(*graph_, node));
+    }
+    node_values_.push_back(values);
+  }
+
   const std::shared_ptr<const Graph> graph_;  // shared with the network
   std::int64_t bytes_copied_ = 0;
+  std::vector<graph::NodeValues> node_values_;  // of the last run
 };
 
 }  // namespace

@@ -132,6 +132,7 @@ Result<std::shared_ptr<const graph::Graph>> graph_from(const Model& model, const
   build.quantised_bytes = chip.formats.quantised_bytes;
   build.kernel_memory = kernel_memory(chip, options.region_share);
   build.infer = infer_options(options);
+  build.layers = options.layer_formats;
   build.require_full_offload = options.require_full_offload;
   TESSERA_TRY(graph::Graph graph, graph::build(model, build));
   if (!options.weights.empty()) {

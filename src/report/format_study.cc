@@ -8,6 +8,8 @@
 #include <memory>
 #include <set>
 
+#include "accuracy/operand_bytes.h"
+#include "accuracy/outputs.h"
 #include "arch/architecture_file.h"
 #include "arith/microscaling.h"
 #include "arith/rounding.h"
@@ -20,49 +22,14 @@
 namespace tessera::report {
 namespace {
 
+using accuracy::OutputSums;
+using accuracy::values_of;
 using graph::Graph;
 using graph::Node;
 using graph::NodeKind;
 
 constexpr const char* kBaseline = "f32";
 constexpr const char* kInteger = "int8";
-
-std::vector<double> values_of(const Tensor& tensor) {
-  const std::int64_t element = format_bytes(tensor.format);
-  std::vector<double> values;
-  values.reserve(tensor.bytes.size() / static_cast<std::size_t>(element));
-  for (std::size_t at = 0; at < tensor.bytes.size(); at += static_cast<std::size_t>(element)) {
-    values.push_back(arith::read_element(tensor.format, tensor.bytes.data() + at));
-  }
-  return values;
-}
-
-// Sums over the elements of one output in all cases.
-struct OutputSums {
-  double product = 0, expected = 0, found = 0;
-  double max_error = 0, largest = 0;
-
-  void add(const Tensor& a, const Tensor& b) {
-    const std::vector<double> x = values_of(a);
-    const std::vector<double> y = values_of(b);
-    for (std::size_t i = 0; i < x.size() && i < y.size(); ++i) {
-      if (!std::isfinite(x[i])) continue;
-      const double error = std::isfinite(y[i]) ? std::abs(x[i] - y[i]) : HUGE_VAL;
-      max_error = std::max(max_error, error);
-      largest = std::max(largest, std::abs(x[i]));
-      product += x[i] * y[i];
-      expected += x[i] * x[i];
-      found += y[i] * y[i];
-    }
-  }
-  // Two outputs of zeros point the same way. Without a number there is no direction at all.
-  double cosine() const {
-    if (expected == 0 && found == 0) return 1;
-    const double length = std::sqrt(expected) * std::sqrt(found);
-    const double value = product / length;
-    return std::isfinite(value) ? std::clamp(value, -1.0, 1.0) : 0;
-  }
-};
 
 // Rows of scores along the last axis; none for an output of another kind.
 struct Scores {
@@ -120,65 +87,6 @@ struct Agreement {
     if (all == 0) return std::nullopt;
     return static_cast<double>(same) / static_cast<double>(all);
   }
-};
-
-// ---- bytes
-
-// What a run of `length` terms takes, in bits.
-std::int64_t run_bits(const MatrixFormat& matrix, Format vector, bool moving, std::int64_t length) {
-  switch (matrix.kind) {
-    case MatrixKind::kBlockFloat: {
-      const int mantissa = moving ? matrix.mantissa_bits_moving : matrix.mantissa_bits_stationary;
-      const std::int64_t exponent = vector == Format::kF16 ? 5 : 8;
-      return length * (mantissa + 1) + ceil_div(length, matrix.native_dimension) * exponent;
-    }
-    case MatrixKind::kMicroscaling: {
-      const auto shape =
-          arith::micro_shape(moving ? matrix.element_moving : matrix.element_stationary);
-      return length * shape.bits + ceil_div(length, arith::kMicroBlock) * 8;
-    }
-    default:  // integers lie in memory as they are
-      return length * format_bytes(vector) * 8;
-  }
-}
-
-class OperandCounter {
- public:
-  explicit OperandCounter(const Graph& graph) : graph_(graph) {}
-
-  void add(const Node& node) {
-    if (node.kind() == NodeKind::kConv) {
-      const auto& conv = node.as<graph::ConvAttributes>();
-      MatrixFormat matrix = conv.matrix;
-      if (conv.channel_wise) matrix.kind = MatrixKind::kFloat;
-      const Shape& w = graph_.tensor(node.inputs[1]).dims;
-      const Shape& x = graph_.tensor(node.inputs[0]).dims;
-      const bool flat = conv.cut == BlockCut::kIm2col;
-      const std::int64_t run = flat ? w[1] * w[2] * w[3] : w[1];
-      add_operand(node.inputs[1], matrix, false, run);
-      add_operand(node.inputs[0], matrix, true, x[1] / conv.groups);
-    } else if (node.kind() == NodeKind::kMatMul) {
-      const MatrixFormat& matrix = node.as<graph::MatMulAttributes>().matrix;
-      const std::int64_t run = graph_.tensor(node.inputs[0]).dims.back();
-      add_operand(node.inputs[0], matrix, true, run);
-      add_operand(node.inputs[1], matrix, false, run);
-    }
-  }
-  const OperandBytes& bytes() const { return bytes_; }
-
- private:
-  // Each tensor once, in runs of `run` terms.
-  void add_operand(graph::TensorId id, const MatrixFormat& matrix, bool moving, std::int64_t run) {
-    if (!seen_.insert(id).second) return;
-    const graph::TensorInfo& tensor = graph_.tensor(id);
-    const std::int64_t runs = element_count(tensor.dims) / std::max<std::int64_t>(1, run);
-    const std::int64_t bytes = ceil_div(runs * run_bits(matrix, tensor.format, moving, run), 8);
-    (tensor.constant != nullptr ? bytes_.weights : bytes_.activations) += bytes;
-  }
-
-  const Graph& graph_;
-  std::set<graph::TensorId> seen_;
-  OperandBytes bytes_;
 };
 
 // ---- runs
@@ -285,7 +193,7 @@ FormatRow row_of(const model::Model& model, const std::string& format,
     return row;
   }
   row.accuracy = accuracy_of(expected, *outputs, options.texts);
-  const OperandBytes bytes = operand_bytes(**graph);
+  const accuracy::OperandBytes bytes = accuracy::operand_bytes(**graph);
   row.weight_bytes = bytes.weights;
   row.activation_bytes = bytes.activations;
   const auto cycles = cycles_of(*graph, load_in(options, format), options.cases.front());
@@ -348,12 +256,6 @@ Accuracy accuracy_of(const std::vector<std::vector<Tensor>>& expected,
   accuracy.top1 = top1.share();
   accuracy.texts = same_texts.share();
   return accuracy;
-}
-
-OperandBytes operand_bytes(const Graph& graph) {
-  OperandCounter counter(graph);
-  for (const Node& node : graph.nodes) counter.add(node);
-  return counter.bytes();
 }
 
 Result<FormatStudy> format_study(const std::string& path, const FormatStudyOptions& options) {

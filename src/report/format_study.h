@@ -77,9 +77,5 @@ Result<FormatStudy> format_study(const std::string& path, const FormatStudyOptio
 // The pieces, for tests.
 Accuracy accuracy_of(const std::vector<std::vector<Tensor>>& expected,
                      const std::vector<std::vector<Tensor>>& found, bool texts);
-struct OperandBytes {
-  std::int64_t weights = 0, activations = 0;
-};
-OperandBytes operand_bytes(const graph::Graph& graph);
 
 }  // namespace tessera::report

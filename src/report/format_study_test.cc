@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "accuracy/operand_bytes.h"
 #include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
 
@@ -50,7 +51,7 @@ TEST(FormatStudy, Top1CountsRowsAndTextsCountImages) {
 }
 
 // A convolution of 40 channels, 3 x 3, to 8, on 6 x 6 pixels.
-OperandBytes bytes_in(const MatrixFormat& matrix) {
+accuracy::OperandBytes bytes_in(const MatrixFormat& matrix) {
   compile::testing::GraphBuilder builder(1);
   builder.output(builder.conv(builder.input({1, 40, 6, 6}), {.output_channels = 8, .kernel = 3}));
   for (graph::Node& node : builder.graph().nodes) {
@@ -58,19 +59,20 @@ OperandBytes bytes_in(const MatrixFormat& matrix) {
     node.as<graph::ConvAttributes>().matrix = matrix;
     node.as<graph::ConvAttributes>().cut = BlockCut::kChannel;
   }
-  return operand_bytes(builder.graph());
+  return accuracy::operand_bytes(builder.graph());
 }
 
 TEST(FormatStudy, OperandsTakeTheBitsOfTheirElementsAndScales) {
-  const OperandBytes plain = bytes_in({.kind = MatrixKind::kFloat});
+  const accuracy::OperandBytes plain = bytes_in({.kind = MatrixKind::kFloat});
   EXPECT_EQ(plain.weights, 8 * 9 * 40 * 2);
   EXPECT_EQ(plain.activations, 36 * 40 * 2);
-  const OperandBytes block = bytes_in({.mantissa_bits_moving = 7, .mantissa_bits_stationary = 3});
+  const accuracy::OperandBytes block =
+      bytes_in({.mantissa_bits_moving = 7, .mantissa_bits_stationary = 3});
   EXPECT_EQ(block.weights, 8 * 9 * (40 * 4 + 5) / 8);
   EXPECT_EQ(block.activations, 36 * (40 * 8 + 5) / 8 + 1);  // a part of a byte counts
-  const OperandBytes micro = bytes_in({.kind = MatrixKind::kMicroscaling,
-                                       .element_moving = MicroElement::kE2M1,
-                                       .element_stationary = MicroElement::kE3M2});
+  const accuracy::OperandBytes micro = bytes_in({.kind = MatrixKind::kMicroscaling,
+                                                 .element_moving = MicroElement::kE2M1,
+                                                 .element_stationary = MicroElement::kE3M2});
   EXPECT_EQ(micro.weights, 8 * 9 * (40 * 6 + 2 * 8) / 8);  // two blocks a run
   EXPECT_EQ(micro.activations, 36 * (40 * 4 + 2 * 8) / 8);
 }

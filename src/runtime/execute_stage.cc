@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/guarded.h"
+#include "device/value_notes.h"
 #include "runtime/check_inputs.h"
 
 namespace tessera::runtime {
@@ -216,6 +217,7 @@ void ExecuteStage::finish(Run& run, Leaving& leaving) {
     packet.kernel += kernel;
     packet.transfer_out += out;
     packet.add_cycles(completion);
+    note_values(packet, completion);
     kernel_time_.fetch_add(kernel, std::memory_order_relaxed);
   } else if (failure != Failure::kNone) {
     fail(held, *run.place, failure, error_or_no_memory([&] { return status.error(); }));
@@ -223,6 +225,18 @@ void ExecuteStage::finish(Run& run, Leaving& leaving) {
   }
   put_aside(run, over);
   leave_if_over(held, leaving);
+}
+
+// Layers that runs of one task have in common are noted once.
+void ExecuteStage::note_values(NetworkPacket& packet, const device::Completion& completion) const {
+  const auto notes = device::value_notes(model_->on_devices.state(), completion,
+                                         [](std::size_t) { return ValueExtent::kNormal; });
+  for (const ValueNote& note : notes) {
+    if (std::find(packet.value_notes.begin(), packet.value_notes.end(), note) ==
+        packet.value_notes.end()) {
+      packet.value_notes.push_back(note);
+    }
+  }
 }
 
 RunOf ExecuteStage::run_of(const Run& run) const {

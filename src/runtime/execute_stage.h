@@ -157,6 +157,7 @@ class ExecuteStage : public pipeline::Keeper,
   // its kernels.
   Chosen choose(int priority, const DeviceEntry* home);
   Chosen choose_on(int priority, const DeviceEntry* only);
+  void note_values(NetworkPacket& packet, const device::Completion& completion) const;
   RunOf run_of(const Run& run) const;
   double backlog() const;
   std::span<Place> used_places();

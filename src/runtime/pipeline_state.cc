@@ -357,6 +357,7 @@ TaskOutcome PipelineState::outcome_of(TaskPacket& packet, Nanoseconds now) const
   result.cycles = packet.cycles;
   result.host_cycles = packet.host_cycles;
   result.transfer_cycles = packet.transfer_cycles;
+  result.value_notes = std::move(packet.value_notes);
   if (packet.device != nullptr) result.device = *packet.device;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     result.times.stages[s] = {std::chrono::nanoseconds(packet.times[s].queued),

@@ -7,6 +7,7 @@
 
 #include "arch/architecture_file.h"
 #include "arch/host_time.h"
+#include "arith/value_extent.h"
 #include "base/application_call.h"
 #include "base/guarded.h"
 #include "base/process_mark.h"
@@ -14,6 +15,7 @@
 #include "device/device.h"
 #include "device/device_form.h"
 #include "device/make_device.h"
+#include "device/value_notes.h"
 #include "network/network.h"
 #include "runtime/check_inputs.h"
 
@@ -198,6 +200,16 @@ void leave_out_states(const SessionState& session, RunResult& result) {
   result.transfer_cycles -= transfer_cycles(chip, out) - transfer_cycles(chip, out - state_out);
 }
 
+// A state's is not known: it may be anything that is no trouble.
+ValueExtent extent_of_input(const SessionState& session,
+                            std::span<const std::span<const std::byte>> inputs, std::size_t index) {
+  if (session.state_of_input(index) != nullptr) return ValueExtent::kNormal;
+  std::size_t given = 0;
+  for (std::size_t i = 0; i < index; ++i) given += session.state_of_input(i) == nullptr ? 1 : 0;
+  const TensorDescription& input = session.network->inputs[index];
+  return arith::value_extent(input.format, inputs[given].data(), element_count(input.dims));
+}
+
 Result<RunResult> run_placed(SessionState& session,
                              std::span<const std::span<const std::byte>> inputs,
                              std::span<const std::span<std::byte>> outputs) {
@@ -215,6 +227,12 @@ Result<RunResult> run_placed(SessionState& session,
   for (SessionState::State& state : session.states) std::swap(state.read, state.written);
   RunResult result = completion.details != nullptr ? *completion.details : RunResult{};
   leave_out_states(session, result);
+  if (session.computes()) {
+    result.value_notes = device::value_notes(*session.network, completion, [&](std::size_t i) {
+      return extent_of_input(session, inputs, i);
+    });
+    result.status_flags |= completion.status_flags;
+  }
   return result;
 }
 

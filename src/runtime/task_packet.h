@@ -41,6 +41,8 @@ class TaskPacket : public pipeline::Packet {
   std::string layer;                    // that it ran, or where it failed, if that is known
   pipeline::Nanoseconds transfer_in = 0, kernel = 0, transfer_out = 0;
 
+  std::vector<ValueNote> value_notes;
+
   void add_cycles(const device::Completion& completion) {
     cycles += completion.cycles;
     if (completion.details == nullptr) return;
@@ -70,6 +72,7 @@ class TaskPacket : public pipeline::Packet {
     cycles = host_cycles = transfer_cycles = 0;
     device = nullptr;
     layer.clear();
+    value_notes.clear();
     transfer_in = kernel = transfer_out = 0;
   }
 };

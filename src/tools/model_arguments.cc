@@ -5,6 +5,7 @@
 #include "arch/format_choice.h"
 #include "network/firmware_file.h"
 #include "network/network.h"
+#include "tools/files/automatic_formats.h"
 #include "tools/files/model_inputs.h"
 #include "tools/files/safetensors.h"
 #include "tools/terminal/console.h"
@@ -43,9 +44,12 @@ void ModelArguments::add_to(CLI::App& app, const char* what) {
   app.add_option("model", model, what)->required();
   app.add_option("--arch", arch, "architecture: a profile's name or a .toml file")
       ->capture_default_str();
-  app.add_option("--format", format,
-                 "number formats in place of the architecture's: " + format_choices() +
-                     ", or int8 (what a quantised model has itself)");
+  app.add_option(
+      "--format", format,
+      "number formats in place of the architecture's: " + format_choices() +
+          ", int8 (what a quantised model has itself), or auto[:COSINE] (values out of range "
+          "in f32; with a bound such as 0.9995 the cheapest mantissas by layer that reach "
+          "it; on --input)");
   app.add_option("--shape", shapes, "shape of an input with open dimensions: NAME=1x3x48x320");
   add_constant_option(app, constants);
   app.add_option("--weights", weights,
@@ -63,7 +67,7 @@ void ModelArguments::add_to(CLI::App& app, const char* what) {
 }
 
 std::string ModelArguments::architecture() const {
-  return format.empty() || format == "int8" ? arch : arch + "+" + format;
+  return format.empty() || format == "int8" || chooses_formats() ? arch : arch + "+" + format;
 }
 
 Status ModelArguments::check_format(const graph::Graph& graph) const {
@@ -84,7 +88,15 @@ Status ModelArguments::check_format(const graph::Graph& graph) const {
   return {};
 }
 
+bool ModelArguments::chooses_formats() const { return is_automatic(format); }
+
 Result<LoadOptions> ModelArguments::load_options() const {
+  if (chooses_formats() && !formats_chosen) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--format {}: formats are chosen on inputs, and this verb takes none; "
+                             "compile and run take --input",
+                             format)};
+  }
   LoadOptions options;
   options.arch = architecture();
   for (const std::string& text : shapes) {
@@ -102,21 +114,30 @@ Result<LoadOptions> ModelArguments::load_options() const {
   options.require_full_offload = require_full_offload;
   options.region_share = region_share;
   options.deadline = deadline;
+  options.layer_formats = layer_formats;
   options.progress = progress_bar();
   return options;
 }
 
-void ModelArguments::feed(std::vector<std::string>& inputs) {
+Status ModelArguments::feed(std::vector<std::string>& inputs, const std::string& preprocess) {
   fed = inputs;
   if (network::is_program_file(model) ||
       package::kind_of_file(model) != package::FileKind::kOther) {
-    return;
+    return {};
   }
   const auto taken = take_deciding(model, [this] { return load_options(); }, inputs, constants);
   for (const std::string& name : taken) {
     show(stderr, "note: {}: a constant of the network, since its value decides what is computed\n",
          name);
   }
+  if (!chooses_formats()) return {};
+  formats_chosen = true;
+  FileRoles roles = file_roles();
+  TESSERA_TRY(const LoadOptions load, load_options());
+  TESSERA_TRY(layer_formats,
+              automatic_formats(model, format, load,
+                                {.inputs = inputs, .folder = "", .preprocess = preprocess}, roles));
+  return {};
 }
 
 FileRoles ModelArguments::file_roles() const {

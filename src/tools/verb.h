@@ -58,7 +58,9 @@ struct ModelArguments {
   std::vector<std::string> constants;  // NAME=VALUE
   // NAME=FILE of what will be fed: open dimensions that no --shape gives are those of the files.
   std::vector<std::string> fed;
-  std::string weights;  // a safetensors file, or empty
+  std::string weights;              // a safetensors file, or empty
+  LayerFormats layer_formats = {};  // that --format auto has chosen
+  bool formats_chosen = false;      // or is about to
   std::int64_t tile_budget_bytes = 0;
   bool everything_through_dram = false;
   bool no_weight_compression = false;
@@ -85,7 +87,10 @@ struct ModelArguments {
   Result<LoadOptions> load_options() const;
   // Of the inputs that will be fed: open dimensions are those of the files, and inputs that decide what is compiled
   // become constants, which it says. Before anything is loaded.
-  void feed(std::vector<std::string>& inputs);
+  // With --format auto, formats are chosen on them.
+  Status feed(std::vector<std::string>& inputs, const std::string& preprocess = "");
+  // --format auto, or auto:BOUND.
+  bool chooses_formats() const;
   // The architecture with the format: "tessera128+mxfp8e4m3".
   std::string architecture() const;
   // With --format int8, the graph of a model whose products are not of integers is an error.

@@ -193,6 +193,21 @@ class Arrays(unittest.TestCase):
         with self.assertRaises(IndexError):
             result[1]
 
+    def test_values_out_of_range_are_noted_and_made_wide(self):
+        loud = numpy.full((3, 4, 5), 1e5, numpy.float32)
+        note, = self.session.run(loud).value_notes
+        self.assertEqual((note["trouble"], note["format"]), ("saturated", "f16"))
+        self.assertIn("65504", note["text"])
+        self.assertEqual(self.session.run(values()).value_notes, [])
+        formats = tessera.choose_formats(RELU, [loud, {"x": loud}])
+        self.assertIn("x", formats["wide"])
+        wide = tessera.Session(tessera.load(RELU, layer_formats=formats))
+        self.assertEqual(wide.run(loud).value_notes, [])
+        chosen = tessera.choose_formats(RELU, [values()], 0.9)
+        self.assertGreaterEqual(chosen["cosine"], 0.9)
+        with self.assertRaisesRegex(tessera.Error, "allowed 2 to 15"):
+            tessera.load(RELU, layer_formats={"mantissa_bits": {"a": 16}})
+
     def test_wrong_inputs_are_named(self):
         for arguments, message in (
                 ((), "given 0 inputs; the model has 1"),

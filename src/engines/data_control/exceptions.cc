@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "arith/format.h"
 #include "arith/rounding.h"
 
 namespace tessera::engines {
@@ -56,7 +57,65 @@ Channels written_channels(const isa::TaskConfig& config) {
           neural.transpose ? neural.moving.columns : image.groups * image.output_channels};
 }
 
+// Of planar work that is done by one rounding and an activation behind it.
+const Activation* activation_behind_rounding(const isa::TaskConfig& config) {
+  if (const auto* neural = std::get_if<NeuralTask>(&config)) {
+    return neural->transpose ? nullptr : &neural->product.activation;
+  }
+  const auto& planar = std::get<PlanarTask>(config);
+  switch (planar.mode) {
+    case isa::PlanarMode::kPooling:
+      return &planar.pool.after;
+    case isa::PlanarMode::kReduction:
+      return &planar.reduce.activation;
+    case isa::PlanarMode::kElementwise:
+      return planar.input_count > 1 ? &planar.elementwise.activation : nullptr;
+    case isa::PlanarMode::kGainBias:
+      return &planar.elementwise.activation;
+    case isa::PlanarMode::kTranspose:
+      break;
+  }
+  return nullptr;
+}
+
+bool leaves_no_result(const isa::TaskConfig& config) {
+  if (const auto* planar = std::get_if<PlanarTask>(&config)) {
+    return planar->keeps || planar->mode == isa::PlanarMode::kTranspose;
+  }
+  const auto& neural = std::get<NeuralTask>(config);
+  return neural.psum.keeps || neural.transpose;
+}
+
 }  // namespace
+
+ValueExtent extent_of_results(PartitionedMemory& state_buffer, const isa::TaskDescriptor& task,
+                              std::int64_t step) {
+  const auto* planar = std::get_if<PlanarTask>(&task.config);
+  const isa::BufferSurface& output =
+      planar != nullptr ? planar->output : std::get<NeuralTask>(task.config).output;
+  if (!format_is_vector(output.format) || leaves_no_result(task.config)) {
+    return ValueExtent::kUnknown;
+  }
+  const Activation* const behind = activation_behind_rounding(task.config);
+  const arith::HiddenEnds hidden =
+      behind == nullptr ? arith::HiddenEnds{} : arith::hidden_ends(output.format, *behind);
+  const RowRange rows = task.bands.range(step);
+  const Surface surface = state_buffer.surface(output, task.bands.image(step));
+  const Channels channels = written_channels(task.config);
+  const bool dense = surface.column_pitch == format_bytes(output.format);
+  ValueExtent extent = ValueExtent::kUnknown;
+  for (std::int64_t c = channels.first; c < channels.first + channels.count; ++c) {
+    for (std::int64_t row = rows.first; row < rows.last; ++row) {
+      const std::int64_t calls = dense ? 1 : output.columns;
+      for (std::int64_t column = 0; column < calls; ++column) {
+        extent =
+            arith::further(extent, arith::value_extent(output.format, surface.at(c, row, column),
+                                                       dense ? output.columns : 1, hidden));
+      }
+    }
+  }
+  return extent;
+}
 
 std::string exception_in_results(PartitionedMemory& state_buffer, const isa::TaskDescriptor& task,
                                  std::int64_t step, std::uint8_t traps) {

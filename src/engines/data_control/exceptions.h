@@ -8,6 +8,7 @@
 #include <string>
 
 #include "arith/block_float.h"
+#include "arith/value_extent.h"
 #include "engines/memory/partitioned_memory.h"
 #include "isa/descriptor.h"
 
@@ -20,6 +21,15 @@ namespace tessera::engines {
 // that a later part takes up are no results.
 std::string exception_in_results(PartitionedMemory& state_buffer, const isa::TaskDescriptor& task,
                                  std::int64_t step, std::uint8_t traps);
+// How far the results of a step reach: of float formats; kUnknown of a part that a later one takes up, and of
+// transpositions, which make nothing new.
+ValueExtent extent_of_results(PartitionedMemory& state_buffer, const isa::TaskDescriptor& task,
+                              std::int64_t step);
+// What a step's values came to.
+struct StepValues {
+  ValueExtent extent = ValueExtent::kUnknown;
+  arith::StickyFlags flags;  // of the array
+};
 // What the array met while it computed a step, in the same form.
 std::string exception_in_product(const arith::StickyFlags& flags, std::uint8_t traps);
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "engines/data_control/task_hazard.h"
+#include "isa/task_hazard.h"
 
 namespace tessera::engines {
 
@@ -30,8 +30,10 @@ void StepEngine::enter(Cycles now, Activity activity) {
   EngineTaskTimes* times = nullptr;
   if (active_) {
     if (share_.index == 0) times = &control().times(task_);
-  } else if (!in_flight_.empty() && in_flight_.front().leads) {
-    times = &control().times(in_flight_.front().task);
+  } else if (!in_flight_.empty()) {
+    // The step that occupies the engine is the one begun last, also while results of others drain.
+    const InFlight& step = free_at_ > now ? in_flight_.back() : in_flight_.front();
+    if (step.leads) times = &control().times(step.task);
   }
   account_.enter(now, activity, times);
 }
@@ -84,9 +86,13 @@ void StepEngine::finish_due(Cycles now) {
 
 void StepEngine::compute(RunTaskId id, std::int64_t step) {
   execute(id, step);
+  const StepValues came_to = values(id, step);
+  EngineTaskTimes& times = control().times(id);
+  times.extent = arith::further(times.extent, came_to.extent);
+  times.accumulator_range |= came_to.flags.accumulator_range;
   const std::uint8_t traps = control().traps(id);
   if (traps == 0) return;
-  const std::string met = exception(id, step, traps);
+  const std::string met = exception(id, step, traps, came_to.flags);
   if (!met.empty()) control().raise(id, fmt::format("step {}: {}", step + 1, met));
 }
 
@@ -98,7 +104,7 @@ void StepEngine::begin_task(Cycles now) {
   next_step_ = 0;
   const isa::TaskDescriptor& descriptor = *control().task(task_).descriptor;
   reads_previous_ =
-      previous_ != nullptr && reads_results_of(descriptor, *previous_, wiring_.partitions);
+      previous_ != nullptr && isa::reads_results_of(descriptor, *previous_, wiring_.partitions);
   const BoxLayout::Range engines = control().layout().engines_of(descriptor);
   share_ = {.index = static_cast<int>(wiring_.box) - engines.first, .count = engines.count()};
   plan_ = plan(descriptor, share_);

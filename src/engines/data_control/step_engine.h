@@ -35,6 +35,7 @@
 #include "arch/cost.h"
 #include "base/ratio.h"
 #include "engines/data_control/data_control.h"
+#include "engines/data_control/exceptions.h"
 #include "engines/fifo.h"
 #include "engines/time_account.h"
 
@@ -112,8 +113,11 @@ class StepEngine {
   virtual StepCost cost(const isa::TaskDescriptor& task, std::int64_t step) = 0;
   // Computes a step's values; called in order, when they are due.
   virtual void execute(RunTaskId id, std::int64_t step) = 0;
-  // Which of `traps` (isa::Traps) the step just computed met, or "".
-  virtual std::string exception(RunTaskId id, std::int64_t step, std::uint8_t traps) = 0;
+  // Which of `traps` (isa::Traps) the step just computed met, whose products reported `flags`, or "".
+  virtual std::string exception(RunTaskId id, std::int64_t step, std::uint8_t traps,
+                                const arith::StickyFlags& flags) = 0;
+  // What the values of the step just computed came to.
+  virtual StepValues values(RunTaskId id, std::int64_t step) = 0;
   DataControl& control() { return *wiring_.control; }
   const EngineShare& share() const { return share_; }
 

@@ -57,8 +57,13 @@ void NeuralEngine::execute(RunTaskId id, std::int64_t step) {
                   .step = step});
 }
 
-std::string NeuralEngine::exception(RunTaskId id, std::int64_t step, std::uint8_t traps) {
-  return math_.exception(*control().task(id).descriptor, step, traps);
+StepValues NeuralEngine::values(RunTaskId id, std::int64_t step) {
+  return math_.values(*control().task(id).descriptor, step);
+}
+
+std::string NeuralEngine::exception(RunTaskId id, std::int64_t step, std::uint8_t traps,
+                                    const arith::StickyFlags& flags) {
+  return math_.exception(*control().task(id).descriptor, step, traps, flags);
 }
 
 }  // namespace tessera::engines

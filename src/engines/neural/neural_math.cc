@@ -69,9 +69,13 @@ void NeuralMath::forget() {
 }
 
 std::string NeuralMath::exception(const isa::TaskDescriptor& task, std::int64_t step,
-                                  std::uint8_t traps) {
-  const std::string met = exception_in_product(take_step_flags(), traps);
+                                  std::uint8_t traps, const arith::StickyFlags& flags) {
+  const std::string met = exception_in_product(flags, traps);
   return met.empty() ? exception_in_results(state_buffer_, task, step, traps) : met;
+}
+
+StepValues NeuralMath::values(const isa::TaskDescriptor& task, std::int64_t step) {
+  return {extent_of_results(state_buffer_, task, step), take_step_flags()};
 }
 
 void NeuralMath::run_step(const NeuralStep& step) {

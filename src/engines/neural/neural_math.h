@@ -11,6 +11,7 @@
 #include "arch/chip_config.h"
 #include "arith/kernels/partial_product.h"
 #include "arith/kernels/product.h"
+#include "engines/data_control/exceptions.h"
 #include "engines/memory/partitioned_memory.h"
 #include "isa/descriptor.h"
 
@@ -37,7 +38,10 @@ class NeuralMath {
     return std::exchange(flags_, {});
   }
   // Which of `traps` the step just computed met (data_control/exceptions.h).
-  std::string exception(const isa::TaskDescriptor& task, std::int64_t step, std::uint8_t traps);
+  std::string exception(const isa::TaskDescriptor& task, std::int64_t step, std::uint8_t traps,
+                        const arith::StickyFlags& flags);
+  // What the values of the step just computed came to; once for a step.
+  StepValues values(const isa::TaskDescriptor& task, std::int64_t step);
   // Drops what is kept for the tasks of earlier programs.
   void forget();
 

@@ -48,10 +48,18 @@ void PlanarEngine::execute(RunTaskId id, std::int64_t step) {
   math_.run_step(task, step);
 }
 
-std::string PlanarEngine::exception(RunTaskId id, std::int64_t step, std::uint8_t traps) {
+StepValues PlanarEngine::values(RunTaskId id, std::int64_t step) {
+  const isa::TaskDescriptor& task = *control().task(id).descriptor;
+  if (std::holds_alternative<NeuralTask>(task.config)) return filters_.values(task, step);
+  return {math_.extent(task, step), {}};
+}
+
+std::string PlanarEngine::exception(RunTaskId id, std::int64_t step, std::uint8_t traps,
+                                    const arith::StickyFlags& flags) {
   const TaskDescriptor& task = *control().task(id).descriptor;
-  return std::holds_alternative<NeuralTask>(task.config) ? filters_.exception(task, step, traps)
-                                                         : math_.exception(task, step, traps);
+  return std::holds_alternative<NeuralTask>(task.config)
+             ? filters_.exception(task, step, traps, flags)
+             : math_.exception(task, step, traps);
 }
 
 }  // namespace tessera::engines

@@ -29,7 +29,9 @@ class PlanarEngine : public StepEngine {
   TaskPlan plan(const isa::TaskDescriptor& task, const EngineShare& share) override;
   StepCost cost(const isa::TaskDescriptor& task, std::int64_t step) override;
   void execute(RunTaskId id, std::int64_t step) override;
-  std::string exception(RunTaskId id, std::int64_t step, std::uint8_t traps) override;
+  std::string exception(RunTaskId id, std::int64_t step, std::uint8_t traps,
+                        const arith::StickyFlags& flags) override;
+  StepValues values(RunTaskId id, std::int64_t step) override;
 
  private:
   const PlanarEngineConfig config_;

@@ -17,6 +17,10 @@ PlanarPart PlanarMath::part_of(const PlanarTask& task, std::int64_t image) {
   return {.continues = task.continues, .keeps = task.keeps, .accumulators = accumulators};
 }
 
+ValueExtent PlanarMath::extent(const isa::TaskDescriptor& task, std::int64_t step) {
+  return extent_of_results(state_buffer_, task, step);
+}
+
 std::string PlanarMath::exception(const isa::TaskDescriptor& task, std::int64_t step,
                                   std::uint8_t traps) {
   return exception_in_results(state_buffer_, task, step, traps);

@@ -16,6 +16,7 @@ class PlanarMath {
   explicit PlanarMath(PartitionedMemory& state_buffer) : state_buffer_(state_buffer) {}
   void run_step(const isa::TaskDescriptor& task, std::int64_t step);
   // Which of `traps` the step just computed met (data_control/exceptions.h).
+  ValueExtent extent(const isa::TaskDescriptor& task, std::int64_t step);
   std::string exception(const isa::TaskDescriptor& task, std::int64_t step, std::uint8_t traps);
 
  private:

@@ -19,6 +19,15 @@ namespace tessera::graph {
 
 namespace {
 
+// Of a product: the one of its operands that is computed and wide makes all of them so.
+Format operand_format(const Graph& graph, const Node& node) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    const TensorInfo& operand = graph.tensor(node.inputs[i]);
+    if (operand.constant == nullptr && operand.format == Format::kF32) return Format::kF32;
+  }
+  return graph.vector_format;
+}
+
 // The format input `i` must have if it is a float constant; nothing if it may stay.
 Format wanted_format(const Graph& graph, const Node& node) {
   const Format output = graph.tensor(node.outputs[0]).format;
@@ -28,6 +37,7 @@ Format wanted_format(const Graph& graph, const Node& node) {
       return output;
     case NodeKind::kConv:
     case NodeKind::kMatMul:
+      return operand_format(graph, node);
     case NodeKind::kPool:
     case NodeKind::kReduce:
       return graph.vector_format;

@@ -4,7 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <set>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "graph/build_options.h"
@@ -29,6 +32,10 @@ void widen_logits(Graph& graph);
 void widen_magnitudes(Graph& graph);
 void widen_scales(Graph& graph);
 void fold_padding(Graph& graph);
+// Behind widen_scales, with what BuildOptions::layers names.
+void widen_tensors(Graph& graph, const std::set<std::string>& names);
+// At the end: mantissa bits of both operands of products in block floating point, by the node's name.
+void set_mantissa_bits(Graph& graph, const std::map<std::string, int>& bits);
 void hoist_activations(Graph& graph);
 void clean_moves(Graph& graph);
 void fuse_activations(Graph& graph);

@@ -5,17 +5,17 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tools/files/study_cases.h"
 #include "tools/verb.h"
 
 namespace tessera::tools {
 
 struct FormatReportArguments {
-  std::vector<std::string> inputs;  // NAME=SOURCE, one case
-  std::string cases;                // folder
-  std::string preprocess;
+  StudyCases cases;
   bool texts = false;
   int threads = 0;
   std::vector<std::string> formats;  // empty: all
+  int layers = 12;                   // that --accuracy tries
 };
 
 Status format_report(const ModelArguments& model, const FormatReportArguments& arguments,

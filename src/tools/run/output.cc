@@ -107,6 +107,39 @@ Result<std::vector<std::string>> write_outputs(const std::string& folder,
   return paths;
 }
 
+nlohmann::json value_notes_json(const std::vector<ValueNote>& notes) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const ValueNote& note : notes) {
+    list.push_back({{"layer", note.layer},
+                    {"trouble", value_trouble_name(note.trouble)},
+                    {"format", format_name(note.format)}});
+  }
+  return list;
+}
+
+// A line for each of the first layers; and what the array met, which no layer's results show.
+std::string value_notes_text(const RunResult& run) {
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  for (std::size_t i = 0; i < run.value_notes.size() && i < kShown; ++i) {
+    text += fmt::format("values: {}\n", value_note_text(run.value_notes[i]));
+  }
+  if (run.value_notes.size() > kShown) {
+    text += fmt::format("values: and {} layers more (--json has all)\n",
+                        run.value_notes.size() - kShown);
+  }
+  if ((run.status_flags & 1u) != 0) text += "values: a NaN among a product's operands, read as 0\n";
+  if ((run.status_flags & 2u) != 0) {
+    text += "values: an infinity among a product's operands, read as the largest number\n";
+  }
+  if (!text.empty()) {
+    text +=
+        "        `tessera report --accuracy` says what it does to the outputs, and what would "
+        "help\n";
+  }
+  return text;
+}
+
 nlohmann::json run_json(const RunArguments& arguments,
                         const std::vector<TensorDescription>& outputs, const RunResult& run,
                         const std::vector<std::string>& paths) {
@@ -124,6 +157,7 @@ nlohmann::json run_json(const RunArguments& arguments,
                              {"cycles", run.cycles},
                              {"clock_hertz", run.clock_hertz},
                              {"status_flags", run.status_flags},
+                             {"value_notes", value_notes_json(run.value_notes)},
                              {"idle_engine_cycles", idle_engine_cycles(run.engines)},
                              {"engines", engines_json(run)},
                              {"outputs", std::move(list)}};
@@ -155,6 +189,7 @@ void print_run(const std::vector<TensorDescription>& outputs, const RunResult& r
          dims_text(outputs[i].dims), values_text(run.outputs[i]));
   }
   for (const std::string& path : paths) show("wrote {}\n", path);
+  show_lines(value_notes_text(run));
   if (run.engines.empty()) return;
   show_lines(
       fmt::format("{} cycles, {:.1f} us at {} MHz{}\n{}", with_separators(run.cycles),

@@ -16,6 +16,8 @@ Result<std::vector<std::string>> write_outputs(const std::string& folder,
                                                const std::vector<TensorDescription>& outputs,
                                                const RunResult& run, FileRoles roles);
 // What every run has: architecture, device, cycles, engines, outputs.
+// Layers whose values left their range: [{"layer", "trouble", "format"}].
+nlohmann::json value_notes_json(const std::vector<ValueNote>& notes);
 nlohmann::json run_json(const RunArguments& arguments,
                         const std::vector<TensorDescription>& outputs, const RunResult& run,
                         const std::vector<std::string>& paths);

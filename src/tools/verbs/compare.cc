@@ -145,8 +145,8 @@ Action compare_verb(CLI::App& app) {
   app.add_option("--plant-fault", arguments->fault_node,
                  "change this node's weights on side b, to see that the difference is found there");
   app.add_flag("--all", arguments->all, "list every layer");
-  return [arguments] {
-    arguments->model.feed(arguments->inputs);
+  return [arguments]() -> Status {
+    TESSERA_RETURN_IF_ERROR(arguments->model.feed(arguments->inputs));
     return compare(*arguments);
   };
 }

@@ -378,8 +378,8 @@ Action derive_verb(CLI::App& app) {
   app.add_option("--plant-fault", arguments->fault_node,
                  "round this layer's result one bit short, to see that it is found");
   app.add_flag("--json", arguments->model.json, "print one JSON object");
-  return [arguments] {
-    arguments->model.feed(arguments->inputs);
+  return [arguments]() -> Status {
+    TESSERA_RETURN_IF_ERROR(arguments->model.feed(arguments->inputs));
     return derive(*arguments);
   };
 }

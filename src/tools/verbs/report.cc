@@ -11,6 +11,7 @@
 #include "report/layer_json.h"
 #include "report/roofline.h"
 #include "tools/files/tensor_file.h"
+#include "tools/report/accuracy.h"
 #include "tools/report/buffer.h"
 #include "tools/report/cores.h"
 #include "tools/report/formats.h"
@@ -36,6 +37,7 @@ struct ReportArguments {
   bool serial = false;
   bool min_buffer = false;
   bool formats = false;
+  bool accuracy = false;
   FormatReportArguments format_study;
 };
 
@@ -127,16 +129,53 @@ std::int64_t dropped_at_link(const Network& network, const isa::Program& program
   return program.dependencies_dropped - network.state().package.dependencies_dropped;
 }
 
+nlohmann::json report_json(const ReportArguments& arguments, const Network& network,
+                           const isa::Program& program, const RunResult& run,
+                           const RooflineReport& roofline) {
+  const package::WeightUse weights = package::weight_use(network.state().package);
+  return {{"model", arguments.model.model},
+          {"arch", network.state().chip.name},
+          {"cycles", run.cycles},
+          {"nodes_on_processor", network.placement().nodes_on_processor},
+          {"nodes_on_host", network.placement().nodes_on_host},
+          {"notes", network.placement().notes},
+          {"state_buffer", buffer_use_json(network.state())},
+          {"roofline", roofline_json(roofline)},
+          {"weight_bytes_moved", weights.moved_bytes},
+          {"weight_bytes_saved", weights.saved_bytes()},
+          {"dependencies", program.dependency_count()},
+          {"dependencies_dropped", program.dependencies_dropped},
+          {"dependencies_dropped_at_link", dropped_at_link(network, program)},
+          {"layers", layers_json(run, roofline, network.state())},
+          {"transpositions", transposition_json(network.state().package, run)}};
+}
+
+// What belongs to a study of accuracy is an error without one.
+Status check_studies(const ReportArguments& arguments) {
+  const FormatReportArguments& study = arguments.format_study;
+  const bool studied = arguments.formats || arguments.accuracy;
+  const bool fed = !study.cases.inputs.empty() || !study.cases.preprocess.empty();
+  const bool used = studied || (arguments.model.chooses_formats() && study.cases.folder.empty());
+  if (used || (!fed && study.cases.folder.empty() && study.threads == 0)) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               "--input, --preprocess, --cases and --threads are for --formats and --accuracy (and "
+               "--input for --format auto); a report of cycles does not depend on values"};
+}
+
 Status report(const ReportArguments& arguments) {
   FileRoles roles = arguments.model.file_roles();
-  roles.read_inputs(arguments.format_study.inputs);
+  roles.read_inputs(arguments.format_study.cases.inputs);
   roles.write("--html", arguments.html);
   roles.write("--trace", arguments.trace);
   TESSERA_RETURN_IF_ERROR(roles.check());
-  TESSERA_RETURN_IF_ERROR(arguments.cores.check_without(arguments.formats      ? "--formats"
+  TESSERA_RETURN_IF_ERROR(arguments.cores.check_without(arguments.accuracy     ? "--accuracy"
+                                                        : arguments.formats    ? "--formats"
                                                         : arguments.min_buffer ? "--min-buffer"
                                                         : arguments.serial     ? "--serial"
                                                                                : nullptr));
+  if (arguments.accuracy) {
+    return accuracy_report(arguments.model, arguments.format_study, arguments.html, roles);
+  }
   if (arguments.formats) {
     return format_report(arguments.model, arguments.format_study, arguments.html, roles);
   }
@@ -164,23 +203,7 @@ Status report(const ReportArguments& arguments) {
   if (!arguments.trace.empty()) TESSERA_RETURN_IF_ERROR(write_perfetto(arguments.trace, run));
   const package::WeightUse weights = package::weight_use(network.state().package);
   if (arguments.model.json) {
-    const nlohmann::json document = {
-        {"model", arguments.model.model},
-        {"arch", network.state().chip.name},
-        {"cycles", run.cycles},
-        {"nodes_on_processor", network.placement().nodes_on_processor},
-        {"nodes_on_host", network.placement().nodes_on_host},
-        {"notes", network.placement().notes},
-        {"state_buffer", buffer_use_json(network.state())},
-        {"roofline", roofline_json(roofline)},
-        {"weight_bytes_moved", weights.moved_bytes},
-        {"weight_bytes_saved", weights.saved_bytes()},
-        {"dependencies", program.dependency_count()},
-        {"dependencies_dropped", program.dependencies_dropped},
-        {"dependencies_dropped_at_link", dropped_at_link(network, program)},
-        {"layers", layers_json(run, roofline, network.state())},
-        {"transpositions", transposition_json(network.state().package, run)}};
-    show_lines(json_text(document) + "\n");
+    show_lines(json_text(report_json(arguments, network, program, run, roofline)) + "\n");
     return {};
   }
   print_text(network, run, roofline);
@@ -220,24 +243,41 @@ Action report_verb(CLI::App& app) {
           ->excludes("--serial")
           ->excludes("--min-buffer");
   app.add_option("--only", study.formats, "with --formats: these formats alone")->needs(formats);
-  CLI::Option* const input =
-      app.add_option("--input", study.inputs,
-                     "with --formats: NAME=FILE (.npy, .pb, .png, .jpg) or NAME=random[:seed]")
-          ->needs(formats);
-  app.add_option("--cases", study.cases,
-                 "with --formats: a folder of inputs, a file each, or of folders with NAME.npy")
-      ->needs(formats)
+  CLI::Option* const accuracy =
+      app.add_flag("--accuracy", arguments->accuracy,
+                   "layer by layer how far values are from float32, and what would help")
+          ->excludes(formats)
+          ->excludes("--trace")
+          ->excludes("--serial")
+          ->excludes("--min-buffer");
+  CLI::Option* const input = app.add_option(
+      "--input", study.cases.inputs,
+      "with --formats, --accuracy and --format auto: NAME=FILE (.npy, .pb, .png, .jpg) "
+      "or NAME=random[:seed]");
+  app.add_option(
+         "--cases", study.cases.folder,
+         "with --formats and --accuracy: a folder of inputs, a file each, or of folders with "
+         "NAME.npy")
       ->excludes(input)
       ->check(CLI::ExistingDirectory);
-  app.add_option("--preprocess", study.preprocess, "for pictures, as in 'tessera run'")
-      ->needs(formats);
+  app.add_option("--preprocess", study.cases.preprocess, "for pictures, as in 'tessera run'");
+  app.add_option("--layers", study.layers,
+                 "with --accuracy: how many layers are tried (default 12)")
+      ->needs(accuracy)
+      ->check(CLI::Range(0, 1000));
   app.add_flag("--texts", study.texts,
                "with --formats: the first output has scores of characters (CTC); compare the texts")
       ->needs(formats);
-  app.add_option("--threads", study.threads, "with --formats: threads of the host (0: all)")
-      ->needs(formats);
-  return [arguments] {
-    arguments->model.fed = arguments->format_study.inputs;
+  app.add_option("--threads", study.threads,
+                 "with --formats and --accuracy: threads of the host (0: all)");
+  return [arguments]() -> Status {
+    StudyCases& cases = arguments->format_study.cases;
+    TESSERA_RETURN_IF_ERROR(check_studies(*arguments));
+    if (arguments->formats || arguments->accuracy) {
+      arguments->model.fed = cases.inputs;
+    } else {
+      TESSERA_RETURN_IF_ERROR(arguments->model.feed(cases.inputs, cases.preprocess));
+    }
     return report(*arguments);
   };
 }

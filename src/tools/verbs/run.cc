@@ -185,9 +185,11 @@ Action run_verb(CLI::App& app) {
                  "steps whose vectors are read while the processor works")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
-  return [arguments, &app] {
+  return [arguments, &app]() -> Status {
     arguments->arch_given = app.get_option("--arch")->count() > 0;
-    if (arguments->others.empty()) arguments->model.feed(arguments->inputs);
+    if (arguments->others.empty()) {
+      TESSERA_RETURN_IF_ERROR(arguments->model.feed(arguments->inputs, arguments->preprocess));
+    }
     return run(*arguments);
   };
 }

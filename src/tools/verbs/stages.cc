@@ -31,6 +31,8 @@ namespace tessera::tools {
 namespace {
 
 struct StageArguments {
+  std::vector<std::string> inputs;  // of compile: NAME=SOURCE
+  std::string preprocess;
   ModelArguments model;
   std::string file, output, dump_passes;
   std::string arch;
@@ -57,6 +59,7 @@ Status dump_passes(const StageArguments& arguments, FileRoles& roles) {
   options.quantised_bytes = chip.formats.quantised_bytes;
   options.kernel_memory = network::kernel_memory(chip, load.region_share);
   options.infer = network::infer_options(load);
+  options.layers = load.layer_formats;
   int index = 0;
   OutputFiles files;
   Status status;
@@ -241,6 +244,11 @@ Action compile_verb(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--dump-passes", arguments->dump_passes,
                  "write the graph after each pass into this folder");
+  app.add_option(
+      "--input", arguments->inputs,
+      "what it will be fed: NAME=FILE (.npy, .pb, .png, .jpg); open dimensions are those of "
+      "the file, and --format auto chooses formats on it");
+  app.add_option("--preprocess", arguments->preprocess, "for pictures, as in 'tessera run'");
   app.add_option("--deadline", arguments->deadline_seconds,
                  "time after which it gives up and says which pass it was in, as 60s, 500ms, 5m "
                  "(default: none)")
@@ -248,12 +256,13 @@ Action compile_verb(CLI::App& app) {
           std::map<std::string, double>{{"ms", 0.001}, {"s", 1}, {"m", 60}, {"h", 3600}},
           CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"))
       ->check(CLI::Range(1e-9, 1e9));
-  return [arguments] {
+  return [arguments]() -> Status {
     if (arguments->deadline_seconds > 0) {
       arguments->model.deadline = std::chrono::steady_clock::now() +
                                   std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                       std::chrono::duration<double>(arguments->deadline_seconds));
     }
+    TESSERA_RETURN_IF_ERROR(arguments->model.feed(arguments->inputs, arguments->preprocess));
     return compile(*arguments);
   };
 }

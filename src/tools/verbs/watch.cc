@@ -192,8 +192,8 @@ Action watch_verb(CLI::App& app) {
   app.add_flag("--tune", arguments->tune, "balance the threads of the stages while running");
   app.add_option("--seconds", arguments->seconds, "end after so long (0: at Ctrl-C)")
       ->check(CLI::NonNegativeNumber);
-  return [arguments] {
-    arguments->model.feed(arguments->inputs);
+  return [arguments]() -> Status {
+    TESSERA_RETURN_IF_ERROR(arguments->model.feed(arguments->inputs));
     return watch(*arguments);
   };
 }

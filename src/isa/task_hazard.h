@@ -8,10 +8,10 @@
 
 #include "isa/descriptor.h"
 
-namespace tessera::engines {
+namespace tessera::isa {
 
 // For tasks of the neural and planar engines.
-bool reads_results_of(const isa::TaskDescriptor& later, const isa::TaskDescriptor& earlier,
+bool reads_results_of(const TaskDescriptor& later, const TaskDescriptor& earlier,
                       std::int64_t partitions);
 
-}  // namespace tessera::engines
+}  // namespace tessera::isa

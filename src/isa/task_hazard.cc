@@ -1,18 +1,13 @@
-#include "engines/data_control/task_hazard.h"
+#include "isa/task_hazard.h"
 
 #include <optional>
 #include <variant>
 
 #include "isa/descriptor_check.h"
 
-namespace tessera::engines {
+namespace tessera::isa {
 
-using isa::BufferSpan;
-using isa::BufferSurface;
-using isa::NeuralTask;
-using isa::PlanarTask;
-
-bool reads_results_of(const isa::TaskDescriptor& later, const isa::TaskDescriptor& earlier,
+bool reads_results_of(const TaskDescriptor& later, const TaskDescriptor& earlier,
                       std::int64_t partitions) {
   std::optional<BufferSurface> output;
   if (const auto* neural = std::get_if<NeuralTask>(&earlier.config)) {
@@ -40,4 +35,4 @@ bool reads_results_of(const isa::TaskDescriptor& later, const isa::TaskDescripto
   return true;
 }
 
-}  // namespace tessera::engines
+}  // namespace tessera::isa
