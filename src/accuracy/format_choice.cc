@@ -26,7 +26,7 @@ using accuracy::LayerError;
 using accuracy::Trials;
 
 constexpr int kWide = 11, kWidest = 15;
-constexpr int kNarrow = 5, kNarrowest = 3;
+constexpr int kNarrower[] = {9, 7, 5, 3};
 
 // A change of one layer's format.
 struct Change {
@@ -160,9 +160,9 @@ class Choice {
     return {};
   }
 
-  // Less mantissa as long as the bound holds: to five bits first, then to three.
+  // Less mantissa as long as the bound holds, by two bits at a time.
   Status lower() {
-    for (const int bits : {kNarrow, kNarrowest}) {
+    for (const int bits : kNarrower) {
       std::vector<const ProductLayer*> order;
       for (const ProductLayer& product : products_) {
         if (bits_of(product) > bits && product.weight_bytes > 0) order.push_back(&product);

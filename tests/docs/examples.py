@@ -133,6 +133,14 @@ BLOCKS = {
             end="assert [output.tobytes() for output in outputs] == [numpy.maximum(a, 0).tobytes() for a in arrays]"),
         "python3 -m venv --system-site-packages env": Shell(needs=("python", "pip")),
     },
+    "docs/accuracy.md": {
+        "$ tessera zoo mobilenet_v1 -o mobilenet.onnx": Shell(),
+        "const FormatCases cases{.inputs = {{spectrum}}};": Code(
+            before="using namespace tessera;\n",
+            begin="Tensor spectrum = Tensor::zeros(Format::kF32, Network::load(\"model.onnx\")->inputs()[0].dims);\n"
+                  "for (float& value : spectrum.as<float>()) value = 1e5f;\n",
+            end="if (!choice.ok() || choice->formats.wide.empty() || !network.ok()) return 1;"),
+    },
     "docs/architecture.md": {
         "model.onnx": PICTURE,
         "DRAM ◄─► memory channel ─► kernel DMA ────────────► neural engine 0..n-1": PICTURE,
