@@ -342,6 +342,9 @@ void walk_results_and_memory(Walk& walk, World& w) {
   TESSERA_WALK(tessera_result_transfer_cycles, w.result);
   TESSERA_WALK(tessera_result_device, w.result);
   TESSERA_WALK(tessera_result_sequence, w.result);
+  tessera_value_note note = {.size = sizeof note};
+  TESSERA_WALK(tessera_result_value_note_count, w.result);
+  TESSERA_WALK(tessera_result_value_note, w.result, 0, &note);
   TESSERA_WALK(tessera_result_times, w.result, &times);
   TESSERA_WALK(tessera_result_stage_times, w.result, 0, &stage);
   TESSERA_WALK(tessera_result_release, nullptr);
