@@ -6,6 +6,7 @@
 
 #include "arith/rounding.h"
 #include "base/check.h"
+#include "concord/index_form.h"
 
 namespace tessera::concord {
 namespace {
@@ -205,7 +206,40 @@ ValueId Steps::expand(ValueId a, Shape to) {
   return emit({.op = Operator::kExpand, .inputs = {a}}, format(a), std::move(to));
 }
 
+ValueId Steps::by_rule(ValueId indices) {
+  const Tensor* const known = constant_of(indices);
+  if (known == nullptr) return indices;
+  const std::optional<IndexForm> form = index_form(*known);
+  if (!form) return indices;
+  const Shape shape = dims(indices);
+  const bool by_sum = form->outside_is == IndexForm::Outside::kBySum;
+  ValueId sum;
+  for (std::size_t axis = 0; axis < form->along.size(); ++axis) {
+    Shape line(shape.size(), 1);
+    line[axis] = shape[axis];
+    const std::vector<std::int64_t>& numbers = form->along[axis];
+    const bool nothing =
+        std::all_of(numbers.begin(), numbers.end(), [](std::int64_t i) { return i == 0; });
+    if (nothing && axis > 0 && shape[axis] == 1) continue;
+    const ValueId part =
+        by_sum ? f64s({numbers.begin(), numbers.end()}, line) : i64s(numbers, line);
+    sum = sum.valid() ? add(sum, part) : part;
+  }
+  const auto outside = static_cast<double>(form->outside);
+  switch (form->outside_is) {
+    case IndexForm::Outside::kNowhere:
+      return sum;
+    case IndexForm::Outside::kByMask:
+      return where(constant(form->mask), scalar(Format::kI64, outside), sum);
+    case IndexForm::Outside::kBySum:
+      break;
+  }
+  const ValueId below = min(sum, outside);
+  return cast(where(less(below, 0.0), f64(outside), below), Format::kI64);
+}
+
 ValueId Steps::gather(ValueId a, ValueId indices, std::int64_t axis) {
+  indices = by_rule(indices);
   const Shape& from = dims(a);
   Shape to(from.begin(), from.begin() + axis);
   to.insert(to.end(), dims(indices).begin(), dims(indices).end());

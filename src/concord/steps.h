@@ -97,6 +97,8 @@ class Steps {
   Software& software() { return software_; }
 
  private:
+  // Large constant indices that follow a rule, computed by it (index_form.h).
+  ValueId by_rule(ValueId indices);
   ValueId new_value(Format format, Shape dims);
   ValueId emit(Operation operation, Format format, Shape dims);
 

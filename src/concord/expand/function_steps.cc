@@ -28,26 +28,63 @@ constexpr double kPlaces = 0x1p16;      // of |x|^(1/16) = 1
 constexpr double kLargestKey = 0x1p16;  // infinity looks up the place of 65536
 // Below the smallest subnormal number there is only 0.
 constexpr double kZeroPlace = 23169;
-constexpr std::int64_t kSidePlaces = 131072 + 2 - 23168;
-
-// The place of a finite number of at most 65536, exactly as the derived steps compute it.
-std::int64_t place_of(double x, bool signed_zero, bool one_sided) {
-  double root = std::abs(x);
-  for (int i = 0; i < 4; ++i) root = std::sqrt(root);
-  const double place = std::max(root * kPlaces, kZeroPlace) - (kZeroPlace - 1);
-  if (one_sided) return static_cast<std::int64_t>(place);
-  const double sign = signed_zero ? (std::signbit(x) ? -1.0 : 1.0) : (x > 0) - (x < 0);
-  return static_cast<std::int64_t>(place * sign + static_cast<double>(kSidePlaces));
-}
+constexpr double kLastPlace = 0x1p17;  // of 65536
 
 struct TableShape {
   Format format = Format::kF16;
   bool signed_zero = false;
   bool one_sided = false;
+  // Of |x|: up to the first place, and from the last one on, the function does not change (of either sign).
+  double first = kZeroPlace, last = kLastPlace;
+  std::int64_t side_places() const { return static_cast<std::int64_t>(last - first) + 3; }
 };
 
+double root_place(double x) {
+  double root = std::abs(x);
+  for (int i = 0; i < 4; ++i) root = std::sqrt(root);
+  return root * kPlaces;
+}
+
+// The place of a finite number of at most 65536, exactly as the derived steps compute it.
+std::int64_t place_of(double x, const TableShape& shape) {
+  const double place = std::clamp(root_place(x), shape.first, shape.last) - (shape.first - 1);
+  if (shape.one_sided) return static_cast<std::int64_t>(place);
+  const double sign = shape.signed_zero ? (std::signbit(x) ? -1.0 : 1.0) : (x > 0) - (x < 0);
+  return static_cast<std::int64_t>(place * sign + static_cast<double>(shape.side_places()));
+}
+
+bool same_bits(double a, double b) { return arith::bits_of_f64(a) == arith::bits_of_f64(b); }
+
+// Where the function begins and ends to change: of numbers from 0 on, and from there on. NaN counts as any other result.
+void narrow(TableShape& shape, const std::function<double(double)>& function) {
+  const auto at = [&](std::uint32_t bits, bool negative) {
+    return function(
+        arith::f64_from_f16(static_cast<std::uint16_t>(bits | (negative ? 0x8000u : 0u))));
+  };
+  constexpr std::uint32_t kInfinity = 0x7C00;
+  std::uint32_t low = kInfinity, high = 0;
+  for (const bool negative : {false, true}) {
+    if (negative && shape.one_sided) continue;
+    std::uint32_t same = 1;
+    while (same < kInfinity && same_bits(at(same + 1, negative), at(1, negative))) ++same;
+    // 0 has a place of its own only where its sign is that of neither side.
+    const bool shares = shape.one_sided || shape.signed_zero;
+    if (shares && !same_bits(at(0, negative), at(1, negative))) same = 0;
+    low = std::min(low, same);
+    same = kInfinity;
+    while (same > 1 && same_bits(at(same - 1, negative), at(kInfinity, negative))) --same;
+    high = std::max(high, same);
+  }
+  if (low > high) return;
+  const auto place = [](std::uint32_t bits) {
+    return root_place(std::min(arith::f64_from_f16(static_cast<std::uint16_t>(bits)), kLargestKey));
+  };
+  if (low > 0) shape.first = std::max(kZeroPlace, std::floor(place(low)));
+  shape.last = std::min(kLastPlace, std::ceil(place(high)));
+}
+
 Tensor make_table(const TableShape& shape, const std::function<double(double)>& function) {
-  const std::int64_t places = shape.one_sided ? kSidePlaces : 2 * kSidePlaces;
+  const std::int64_t places = shape.one_sided ? shape.side_places() : 2 * shape.side_places();
   Tensor table = Tensor::zeros(shape.format, {places});
   std::vector<bool> taken(static_cast<std::size_t>(places), false);
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {
@@ -55,22 +92,25 @@ Tensor make_table(const TableShape& shape, const std::function<double(double)>& 
     if (std::isnan(x) || (shape.one_sided && std::signbit(x))) continue;
     if (!shape.signed_zero && bits == 0x8000) continue;
     const double key = std::clamp(x, -kLargestKey, kLargestKey);
-    const std::int64_t place = place_of(key, shape.signed_zero, shape.one_sided);
-    TESSERA_CHECK(place >= 0 && place < places && !taken[static_cast<std::size_t>(place)],
-                  "two f16 numbers share place {}", place);
+    const std::int64_t place = place_of(key, shape);
+    std::byte* const entry = table.bytes.data() + place * format_bytes(shape.format);
+    const double value = function(x);
+    const bool is_shared = place >= 0 && place < places && taken[static_cast<std::size_t>(place)];
+    TESSERA_CHECK(place >= 0 && place < places &&
+                      (!is_shared || same_bits(arith::read_element(shape.format, entry), value)),
+                  "two f16 numbers with different results share place {}", place);
     taken[static_cast<std::size_t>(place)] = true;
-    arith::write_element(shape.format, function(x),
-                         table.bytes.data() + place * format_bytes(shape.format));
+    arith::write_element(shape.format, value, entry);
   }
   return table;
 }
 
-bool same_bits(double a, double b) { return arith::bits_of_f64(a) == arith::bits_of_f64(b); }
-
 ValueId places_of(Steps& steps, ValueId x, const TableShape& shape) {
   ValueId root = shape.one_sided ? x : steps.abs(x);
   for (int i = 0; i < 4; ++i) root = steps.unary(Operator::kSquareRoot, root);
-  ValueId place = steps.sub(steps.max(steps.mul(root, kPlaces), kZeroPlace), kZeroPlace - 1);
+  ValueId place = steps.max(steps.mul(root, kPlaces), shape.first);
+  if (shape.last < kLastPlace) place = steps.min(place, shape.last);
+  place = steps.sub(place, shape.first - 1);
   if (!shape.one_sided) {
     ValueId sign = x;
     if (shape.signed_zero) {
@@ -79,7 +119,7 @@ ValueId places_of(Steps& steps, ValueId x, const TableShape& shape) {
     } else {
       sign = steps.sign(x);
     }
-    place = steps.add(steps.mul(place, sign), static_cast<double>(kSidePlaces));
+    place = steps.add(steps.mul(place, sign), static_cast<double>(shape.side_places()));
   }
   return steps.cast(steps.unary(Operator::kFloor, place), Format::kI64);
 }
@@ -239,6 +279,7 @@ ValueId look_up(Expansion& at, const Carried& x, Format format, const TableFunct
   Steps& steps = at.steps();
   TableShape shape = {format, !same_bits(function.value(0.0), function.value(-0.0)),
                       x.traits.non_negative};
+  narrow(shape, function.value);
   ValueId& table = at.tables()[fmt::format("{}/{}/{}/{}", function.name, format_name(format),
                                            shape.signed_zero, shape.one_sided)];
   if (!table.valid()) {

@@ -20,6 +20,7 @@
 #include "base/check.h"
 #include "concord/expand/expansion.h"
 #include "concord/expand/node_expansions.h"
+#include "concord/index_form.h"
 #include "graph/move_box.h"
 
 namespace tessera::concord {
@@ -270,6 +271,16 @@ bool is_short(const MoveAttributes& move, const Shape& output) {
   return find_woven(move, output).has_value();
 }
 
+// By their rule, if they have one (index_form.h); else one of 32 bits an element.
+ValueId indices_of(Steps& steps, const std::vector<std::int32_t>& index, const Shape& dims) {
+  Tensor wide = Tensor::zeros(Format::kI64, dims);
+  std::copy(index.begin(), index.end(), wide.as<std::int64_t>().begin());
+  if (index_form(wide)) return steps.constant(std::move(wide));  // gather() writes the rule
+  Tensor tensor = Tensor::zeros(Format::kI32, dims);
+  std::copy(index.begin(), index.end(), tensor.as<std::int32_t>().begin());
+  return steps.cast(steps.constant(std::move(tensor)), Format::kI64);
+}
+
 // Always right: one index an element into all inputs behind each other.
 ValueId by_index(Steps& steps, const std::vector<ValueId>& inputs, const MoveAttributes& move,
                  const graph::TensorInfo& output) {
@@ -303,10 +314,7 @@ ValueId by_index(Steps& steps, const std::vector<ValueId>& inputs, const MoveAtt
       }
     }
   }
-  Tensor tensor = Tensor::zeros(Format::kI32, output.dims);
-  std::copy(index.begin(), index.end(), tensor.as<std::int32_t>().begin());
-  const ValueId indices = steps.cast(steps.constant(std::move(tensor)), Format::kI64);
-  return steps.gather(steps.concat(flats, 0), indices, 0);
+  return steps.gather(steps.concat(flats, 0), indices_of(steps, index, output.dims), 0);
 }
 
 ValueId write_move(Steps& steps, const std::vector<ValueId>& inputs, const MoveAttributes& move,

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "concord/write/onnx_node.h"
+#include "concord/write/packed_constant.h"
 
 namespace tessera::concord {
 namespace {
@@ -97,13 +98,12 @@ class GraphWriter {
       : software_(software), graph_(graph), used_(software.values.size(), false) {}
 
   Status write() {
-    TESSERA_RETURN_IF_ERROR(write_operations(software_.operations, graph_));
+    mark_used(software_.operations);
     for (std::size_t i = 0; i < software_.values.size(); ++i) {
       const Value& value = software_.values[i];
-      if (used_[i] && value.constant != nullptr) {
-        write_tensor(value.name, *value.constant, graph_->add_initializer());
-      }
+      if (used_[i] && value.constant != nullptr) write_constant(value);
     }
+    TESSERA_RETURN_IF_ERROR(write_operations(software_.operations, graph_));
     for (const Port& port : software_.inputs) write_port(port.value, graph_->add_input());
     for (const Port& port : software_.outputs) write_port(port.value, graph_->add_output());
     return {};
@@ -112,6 +112,35 @@ class GraphWriter {
  private:
   const std::string& name(ValueId id) const { return software_.value(id).name; }
 
+  void mark_used(const std::vector<Operation>& operations) {
+    for (const Operation& operation : operations) {
+      for (const ValueId id : operation.inputs) used_[id] = true;
+      if (operation.repeat != nullptr) mark_used(operation.repeat->body);
+    }
+  }
+
+  // A large one in the smallest format that has its numbers, and a Cast.
+  void write_constant(const Value& value) {
+    constexpr std::int64_t kPackedMin = 1'024;
+    if (element_count(value.dims) >= kPackedMin) {
+      const Tensor small = packed(*value.constant);
+      if (small.format != value.format) {
+        const std::string stored = value.name + ".packed";
+        write_tensor(stored, small, graph_->add_initializer());
+        onnx::NodeProto* cast = graph_->add_node();
+        cast->set_op_type("Cast");
+        cast->set_name(stored);
+        cast->add_input(stored);
+        cast->add_output(value.name);
+        onnx::AttributeProto* to = cast->add_attribute();
+        to->set_name("to");
+        AttributeWriter{to}(static_cast<std::int64_t>(onnx_data_type(value.format)));
+        return;
+      }
+    }
+    write_tensor(value.name, *value.constant, graph_->add_initializer());
+  }
+
   void write_port(ValueId id, onnx::ValueInfoProto* proto) const {
     proto->set_name(name(id));
     write_type(software_.value(id), proto);
@@ -119,7 +148,6 @@ class GraphWriter {
 
   Status write_operations(const std::vector<Operation>& operations, onnx::GraphProto* graph) {
     for (const Operation& operation : operations) {
-      for (const ValueId id : operation.inputs) used_[id] = true;
       if (operation.repeat != nullptr) {
         TESSERA_RETURN_IF_ERROR(write_repeat(operation, graph->add_node()));
         continue;
