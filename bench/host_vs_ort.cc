@@ -41,10 +41,11 @@ namespace {
 constexpr std::chrono::milliseconds kPause{120};  // before each run
 
 struct Arguments {
-  std::string models, packages;  // empty: what the fetch scripts print
+  std::string ocr_models, packages;  // empty: what the fetch scripts print
   std::string data = TESSERA_TEST_DATA;
-  std::vector<std::string> all;  // folders of which every model is measured, in place of the cases
-  std::string only;              // one case or model
+  // Folders of which every model is measured, in place of the cases.
+  std::vector<std::string> models;
+  std::string only;  // one case or model
   std::string arch = "tessera128";
   int rounds = 15;
   int threads = 2;
@@ -113,7 +114,7 @@ Result<std::string> fetched(const std::string& script) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   if (status == 0) return text;
   return Error{ErrorCode::kUnavailable,
-               command + " failed; name the folders with --models and --onnxruntime"};
+               command + " failed; name the folders with --ocr-models and --onnxruntime"};
 }
 
 double cosine(const Tensor& a, const Tensor& b) {
@@ -170,7 +171,7 @@ Result<std::optional<std::string>> model_path(const Arguments& arguments, const 
   std::string path;
   switch (what.source) {
     case Source::kOcr:
-      return std::optional(arguments.models + "/" + what.file);
+      return std::optional(arguments.ocr_models + "/" + what.file);
     case Source::kStored:
       path = arguments.data + "/models/" + what.file;
       if (std::filesystem::exists(path)) return std::optional(path);
@@ -241,8 +242,8 @@ Status look_closer(const Arguments& arguments, const Case& what, const std::stri
   TESSERA_TRY(const Network network, Network::load(path, load));
   if (speedup(times) < 1) {
     const Tensor input = tools::random_tensor(network.inputs()[0], 7, 0);
-    TESSERA_TRY(const auto theirs, ort.layer_times(path, input, kLayerRuns));
-    TESSERA_TRY(times.layers, layer_times(network, input, arguments.threads, kLayerRuns, theirs));
+    TESSERA_TRY(const auto theirs, ort.layer_times(path, {input}, kLayerRuns));
+    TESSERA_TRY(times.layers, layer_times(network, {input}, arguments.threads, kLayerRuns, theirs));
   }
   if (times.quantised) return {};
   const Result<double> emulation = emulation_ms(network, arguments.threads);
@@ -338,35 +339,36 @@ void print_table(const Arguments& arguments, const std::string& version,
 }
 
 // The host device falls back to lesser instructions, as it would on an older processor. ONNX
-// Runtime keeps all. What was chosen before this is chosen again.
-void bind_instructions(const std::string& instructions) {
-  if (instructions == "all") return;
-  kernels::tiles::leave_out();
+// Runtime keeps all. Returns the targets that are left.
+std::int64_t bind_instructions(const std::string& instructions) {
   constexpr std::int64_t kPairs = HWY_AVX3_DL;  // VNNI
+  if (instructions != "all") kernels::tiles::leave_out();
   if (instructions == "avx512") hwy::DisableTargets(kPairs);
   if (instructions == "avx2") hwy::DisableTargets(kPairs | HWY_AVX3);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  // Asking chooses among all again, without what was disabled: so the choice comes behind the last
+  // question.
+  const std::int64_t there = hwy::SupportedTargets();
+  hwy::GetChosenTarget().Update(there);
+  return there;
 }
 
-// What the host device can use here with `instructions`, by name.
-std::string instructions_there(const std::string& instructions) {
-  const std::int64_t there = hwy::SupportedTargets();
-  if (instructions == "all" && kernels::has_matrix_tiles()) return "amx";
+// What the host device can use with `there`, by name.
+std::string instructions_of(std::int64_t there) {
+  if (kernels::has_matrix_tiles()) return "amx";
   if ((there & HWY_AVX3_DL) != 0) return "avx512vnni";
   if ((there & HWY_AVX3) != 0) return "avx512";
   return (there & HWY_AVX2) != 0 ? "avx2" : "less than avx2";
 }
 
 Status run(Arguments arguments) {
-  bind_instructions(arguments.instructions);
-  const std::string there = instructions_there(arguments.instructions);
+  const std::string there = instructions_of(bind_instructions(arguments.instructions));
   if (arguments.instructions != "all" && arguments.instructions != there) {
     return Error{
         ErrorCode::kInvalidArgument,
         fmt::format("--instructions {}: this processor has {}", arguments.instructions, there)};
   }
-  if (arguments.models.empty() && arguments.all.empty()) {
-    TESSERA_TRY(arguments.models, fetched("fetch_ocr_models.sh"));
+  if (arguments.ocr_models.empty() && arguments.models.empty()) {
+    TESSERA_TRY(arguments.ocr_models, fetched("fetch_ocr_models.sh"));
   }
   if (arguments.packages.empty()) {
     TESSERA_TRY(arguments.packages, fetched("fetch_onnxruntime.sh"));
@@ -375,13 +377,14 @@ Status run(Arguments arguments) {
                                                         "/bench/onnxruntime/onnxruntime_server.cjs",
                                                         .packages = arguments.packages,
                                                         .threads = arguments.threads}));
-  if (!arguments.all.empty()) {
-    return measure_stored({.folders = arguments.all,
+  if (!arguments.models.empty()) {
+    return measure_stored({.folders = arguments.models,
                            .only = arguments.only,
                            .arch = arguments.arch,
                            .instructions = there,
                            .rounds = arguments.rounds,
                            .threads = arguments.threads,
+                           .layers = !arguments.brief,
                            .json = arguments.json},
                           *ort);
   }
@@ -409,11 +412,16 @@ Status run(Arguments arguments) {
 int main_with(int argc, char** argv) {
   Arguments arguments;
   CLI::App app{"The host device against ONNX Runtime", "host_vs_ort"};
-  app.add_option("--models", arguments.models, "folder (default: scripts/fetch_ocr_models.sh)");
+  app.add_option(
+      "--models", arguments.models,
+      "measure every model of this folder (models/*.onnx with cases/, or *.onnx) in place "
+      "of the cases; may be given several times");
+  app.add_option("--ocr-models", arguments.ocr_models,
+                 "of the cases: folder (default: scripts/fetch_ocr_models.sh)");
   app.add_option("--onnxruntime", arguments.packages,
                  "folder with node_modules (default: scripts/fetch_onnxruntime.sh)");
-  app.add_option("--data", arguments.data, "folder with models/, the stored models");
-  app.add_option("--only", arguments.only, "one case: " + case_names());
+  app.add_option("--data", arguments.data, "of the cases: folder with models/, the stored models");
+  app.add_option("--only", arguments.only, "one model of --models, or one case: " + case_names());
   app.add_option("--arch", arguments.arch, "architecture")->capture_default_str();
   app.add_option("--repeat", arguments.rounds, "measured rounds")
       ->capture_default_str()
@@ -427,11 +435,7 @@ int main_with(int argc, char** argv) {
                  "of the host device: all; avx512vnni (no AMX); avx512 (no VNNI either); avx2")
       ->capture_default_str()
       ->check(CLI::IsMember({"all", "avx512vnni", "avx512", "avx2"}));
-  app.add_option(
-      "--all", arguments.all,
-      "measure every model of this folder (models/*.onnx with cases/, or *.onnx); may be "
-      "given several times");
-  app.add_flag("--json", arguments.json, "print one JSON object; with --all a line a model");
+  app.add_flag("--json", arguments.json, "print one JSON object");
   app.footer("Example:\n  host_vs_ort --repeat 15 --json");
   CLI11_PARSE(app, argc, argv);
   const Status status = run(arguments);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "host/executor.h"
 #include "network/network.h"
@@ -19,10 +20,16 @@ std::string plain_name(std::string name) {
   return name;
 }
 
+std::string short_name(const std::string& name) {
+  constexpr std::size_t kLongest = 44;
+  return name.size() > kLongest ? "..." + name.substr(name.size() - (kLongest - 3)) : name;
+}
+
 }  // namespace
 
-Result<std::vector<LayerTime>> layer_times(const Network& network, const Tensor& input, int threads,
-                                           int runs, const std::map<std::string, double>& ort_us) {
+Result<std::vector<LayerTime>> layer_times(const Network& network,
+                                           const std::vector<Tensor>& inputs, int threads, int runs,
+                                           const std::map<std::string, double>& ort_us) {
   const auto& graph = network.state().package.graph;
   std::map<std::string, double> host_ms;
   bool counts = false;  // not in the first run
@@ -32,7 +39,7 @@ Result<std::vector<LayerTime>> layer_times(const Network& network, const Tensor&
   TESSERA_TRY(const auto executor,
               host::make_host_executor(graph, {.threads = threads, .timer = timer}));
   for (int run = 0; run <= runs; ++run) {
-    TESSERA_TRY(const auto outputs, executor->run(std::vector<Tensor>{input}));
+    TESSERA_TRY(const auto outputs, executor->run(inputs));
     (void)outputs;
     counts = true;
   }
@@ -70,9 +77,7 @@ std::string slower_layers_text(const std::vector<LayerTime>& layers, std::size_t
   tools::TextTable table({"slower layer", "kind", "host ms", "ORT ms", "loss ms"});
   for (std::size_t i = 0; i < std::min(limit, slower.size()); ++i) {
     const LayerTime& layer = slower[i];
-    std::string name = layer.name;
-    if (name.size() > 44) name = "..." + name.substr(name.size() - 41);
-    table.add({name, layer.kind, fmt::format("{:.3f}", layer.host_ms),
+    table.add({short_name(layer.name), layer.kind, fmt::format("{:.3f}", layer.host_ms),
                fmt::format("{:.3f}", layer.ort_ms),
                fmt::format("{:.3f}", layer.host_ms - layer.ort_ms)});
   }
@@ -80,6 +85,44 @@ std::string slower_layers_text(const std::vector<LayerTime>& layers, std::size_t
       "{}{} layers slower; {:.2f} of {:.2f} host ms in layers that ONNX Runtime has "
       "under no name\n",
       table.text(), slower.size(), unmatched, total);
+}
+
+std::vector<LayerTime> slowest_layers(std::vector<LayerTime> layers, std::size_t limit) {
+  std::ranges::sort(layers, std::greater<>(), &LayerTime::host_ms);
+  layers.resize(std::min(limit, layers.size()));
+  return layers;
+}
+
+std::string slowest_layers_text(const std::vector<LayerTime>& slowest) {
+  tools::TextTable table({"slowest layer", "kind", "host ms", "ORT ms"});
+  for (const LayerTime& layer : slowest) {
+    table.add({short_name(layer.name), layer.kind, fmt::format("{:.3f}", layer.host_ms),
+               layer.ort_ms < 0 ? "-" : fmt::format("{:.3f}", layer.ort_ms)});
+  }
+  return table.text();
+}
+
+std::vector<KindTime> times_by_kind(const std::vector<LayerTime>& layers) {
+  std::map<std::string, KindTime> found;
+  for (const LayerTime& layer : layers) {
+    KindTime& kind = found[layer.kind];
+    kind.kind = layer.kind;
+    ++kind.layers;
+    kind.host_ms += layer.host_ms;
+  }
+  std::vector<KindTime> kinds;
+  for (const auto& [name, kind] : found) kinds.push_back(kind);
+  std::ranges::sort(kinds, std::greater<>(), &KindTime::host_ms);
+  return kinds;
+}
+
+std::string kinds_text(const std::vector<KindTime>& kinds) {
+  std::string text = "layers by kind:";
+  for (const KindTime& kind : kinds) {
+    text += fmt::format("{} {} {} {:.3f} ms", &kind == kinds.data() ? "" : ",", kind.layers,
+                        kind.kind, kind.host_ms);
+  }
+  return text + "\n";
 }
 
 }  // namespace tessera::bench

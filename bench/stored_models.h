@@ -1,5 +1,5 @@
-// Every model of some folders on the host device and in ONNX Runtime, in one run. A line of JSON
-// per model, as soon as it is measured: a run that is ended early has printed what it measured.
+// Every model of some folders on the host device and in ONNX Runtime, in one run: the distribution of
+// the speedups, and the worst ten models with their slowest layers.
 //
 //   FOLDER/models/*.onnx, or FOLDER/*.onnx      the models
 //   FOLDER/cases/CASES.tsv                      their inputs (tests/models); without it random ones
@@ -20,10 +20,12 @@ struct StoredModels {
   std::string instructions;  // as --instructions says, for the lines
   int rounds = 15;           // measured ones
   int threads = 2;
-  bool json = false;  // lines; else a table at the end
+  bool layers = true;  // of the worst models
+  bool json = false;   // one JSON object; else a table
 };
 
-// What either side cannot run is a line with the reason.
+// What either side cannot run is left out, with the reason. kInvalidArgument: a folder cannot be
+// read, or there is no model in it; kUnavailable: no model was measured.
 Status measure_stored(const StoredModels& what, OnnxRuntimeServer& ort);
 
 }  // namespace tessera::bench

@@ -43,7 +43,7 @@ printf '\nthe service under load\n'
 
 printf '\nhost against ONNX Runtime\n'
 if command -v node >/dev/null && command -v npm >/dev/null; then
-  "$tessera" bench --suite host-vs-ort --models "$models" \
+  "$tessera" bench --suite host-vs-ort --ocr-models "$models" \
     --onnxruntime "$("$root/scripts/fetch_onnxruntime.sh")" --threads 2
   printf '\ntext and speech, from files to results, against ONNX Runtime\n'
   # 48 pictures that differ, with what the tests draw them by.

@@ -7,7 +7,8 @@ import unittest
 
 import performance_table
 
-COMMON = {"suite": "host-vs-ort", "threads": 2, "rounds": 15, "processor": "P", "onnxruntime": "1.30.0"}
+COMMON = {"threads": 2, "rounds": 15, "processor": "P", "onnxruntime": "1.30.0", "large_from_ort_ms": 1.0,
+          "ort_least_ms": 2.0}
 
 
 def line(model, instructions, **more):
@@ -29,22 +30,26 @@ class Table(unittest.TestCase):
 | b | 4.00 |  |
 | **geometric mean** | 2.000 of 2 | 0.500 of 1 |
 | **of the least times** | 3.000 | 0.250 |
+| **ONNX Runtime 1 ms or more** | 2.000 of 2 | 0.500 of 1 |
+| **below 1 ms** |  |  |
 | **the worst** | 1.00, a | 0.50, a |
 
 Left out: b: too slow.
 Left out: c: no operator.
 """)
 
-    def test_the_last_line_of_a_model_counts_and_a_line_cut_short_does_not(self):
+    def test_of_a_model_measured_twice_the_last_counts(self):
+        shared = {**COMMON, "suite": "host-vs-ort", "instructions": "amx"}
+        runs = [{**shared, "models": [{"name": "a", "speedup": speedup, "speedup_of_least": 3.0, "ort_least_ms": 0.5}]}
+                for speedup in (3.0, 2.0)]
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "lines")
+            path = os.path.join(folder, "runs")
             with open(path, "w", encoding="utf-8") as file:
-                file.write(json.dumps(line("a", "amx", speedup=3.0, speedup_of_least=3.0)) + "\n")
-                file.write(json.dumps(line("a", "amx", speedup=2.0, speedup_of_least=2.0)) + "\n")
-                file.write(json.dumps(line("b", "amx", speedup=9.0, speedup_of_least=9.0))[:30])
+                file.write("\n".join(json.dumps(run, indent=2) for run in runs) + "\n")
             text = performance_table.table(performance_table.lines_of([path]))
         self.assertIn("| a | 2.00 |", text)
-        self.assertNotIn("| b |", text)
+        self.assertIn("| **ONNX Runtime 1 ms or more** |  |", text)
+        self.assertIn("| **below 1 ms** | 2.000 of 1 |", text)
 
 
 if __name__ == "__main__":

@@ -128,20 +128,17 @@ Result<std::string> OnnxRuntimeServer::read_line() {
   }
 }
 
-// `profiled_runs` 0: one run that is answered with the output.
-Status OnnxRuntimeServer::send(const std::string& model, const Tensor& input, int profiled_runs) {
+Status OnnxRuntimeServer::send(const std::string& model, const Tensor& input) {
   TESSERA_TRY(const std::string type, element_type(input.format));
-  nlohmann::json header = {{"model", model}, {"type", type}, {"dims", input.dims}};
-  if (profiled_runs > 0) header["profile"] = profiled_runs;
+  const nlohmann::json header = {{"model", model}, {"type", type}, {"dims", input.dims}};
   const std::string line = header.dump() + "\n";
   TESSERA_RETURN_IF_ERROR(write_all(line.data(), line.size()));
   return write_all(input.bytes.data(), input.bytes.size());
 }
 
-Result<std::map<std::string, double>> OnnxRuntimeServer::layer_times(const std::string& model,
-                                                                     const Tensor& input,
-                                                                     int runs) {
-  TESSERA_RETURN_IF_ERROR(send(model, input, runs));
+Result<std::map<std::string, double>> OnnxRuntimeServer::layer_times(
+    const std::string& model, const std::vector<Tensor>& inputs, int runs) {
+  TESSERA_RETURN_IF_ERROR(send_inputs(model, inputs, runs));
   TESSERA_TRY(const std::string line, read_line());
   const auto reply = nlohmann::json::parse(line, nullptr, false);
   if (!reply.is_object() || !reply.contains("layers")) return refused(reply, line);
@@ -149,7 +146,7 @@ Result<std::map<std::string, double>> OnnxRuntimeServer::layer_times(const std::
 }
 
 Result<OnnxRuntimeAnswer> OnnxRuntimeServer::run(const std::string& model, const Tensor& input) {
-  TESSERA_RETURN_IF_ERROR(send(model, input, 0));
+  TESSERA_RETURN_IF_ERROR(send(model, input));
   TESSERA_TRY(const std::string line, read_line());
   const auto reply = nlohmann::json::parse(line, nullptr, false);
   if (!reply.is_object() || !reply.contains("dims")) return refused(reply, line);
@@ -160,8 +157,10 @@ Result<OnnxRuntimeAnswer> OnnxRuntimeServer::run(const std::string& model, const
   return answer;
 }
 
-Status OnnxRuntimeServer::send_inputs(const std::string& model, const std::vector<Tensor>& inputs) {
+Status OnnxRuntimeServer::send_inputs(const std::string& model, const std::vector<Tensor>& inputs,
+                                      int profiled_runs) {
   nlohmann::json header = {{"model", model}, {"inputs", nlohmann::json::array()}};
+  if (profiled_runs > 0) header["profile"] = profiled_runs;
   for (const Tensor& input : inputs) {
     TESSERA_TRY(const std::string type, element_type(input.format));
     header["inputs"].push_back({{"type", type}, {"dims", input.dims}});
@@ -176,7 +175,7 @@ Status OnnxRuntimeServer::send_inputs(const std::string& model, const std::vecto
 
 Result<OnnxRuntimeAnswers> OnnxRuntimeServer::run_all(const std::string& model,
                                                       const std::vector<Tensor>& inputs) {
-  TESSERA_RETURN_IF_ERROR(send_inputs(model, inputs));
+  TESSERA_RETURN_IF_ERROR(send_inputs(model, inputs, 0));
   TESSERA_TRY(const std::string line, read_line());
   const auto reply = nlohmann::json::parse(line, nullptr, false);
   if (!reply.is_object() || !reply.contains("outputs")) return refused(reply, line);

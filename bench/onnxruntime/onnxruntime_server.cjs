@@ -1,12 +1,12 @@
 // Runs ONNX models: one JSON line and raw bytes in, a JSON line and raw f32 bytes out.
 //
 //   out  {"ready": "1.30.0"}\n                              once, or {"error": "..."}\n
-//   in   the same with "profile": 5  ──►  out  {"layers": {"conv1": 812.5, ...}}\n   mean microseconds
 //   in   {"model": "x.onnx", "type": "float32", "dims": [1,3,48,320]}\n     + the elements' bytes
 //   out  {"dims": [1,40,6625], "milliseconds": 9.5}\n       + 4 * count bytes, or {"error": "..."}\n
 //   in   {"model": "x.onnx", "inputs": [{"type": "float32", "dims": [1,576]}, ...]}\n   + all elements' bytes
 //   out  {"outputs": [[1,1], [2,1,128]], "types": ["float32", "float32"], "milliseconds": 0.2}\n
 //        + all outputs' bytes
+//   in   the same with "profile": 5  ──►  out  {"layers": {"conv1": 812.5, ...}}\n   mean microseconds
 //
 // "milliseconds" is the time of session.run alone: neither loading nor the pipe counts.
 //
@@ -53,13 +53,13 @@ async function session(model) {
 }
 
 // Mean microseconds of each node over `runs` runs of a session of its own, the first not counted.
-async function layerTimes(header, data) {
+async function layerTimes(header, bytes) {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'onnxruntime_profile.'));
   try {
     const s = await ort.InferenceSession.create(header.model, {
       intraOpNumThreads: threads, interOpNumThreads: 1, logSeverityLevel: 3,
       enableProfiling: true, profileFilePrefix: path.join(folder, 'profile')});
-    const feeds = {[s.inputNames[0]]: new ort.Tensor(header.type, data, header.dims)};
+    const feeds = feedsOf(s, header, bytes);
     for (let run = 0; run <= header.profile; ++run) await s.run(feeds);
     s.endProfiling();
     const file = path.join(folder, fs.readdirSync(folder)[0]);
@@ -89,9 +89,8 @@ function byteCount(input) {
   return kArrays[input.type].BYTES_PER_ELEMENT * input.dims.reduce((a, b) => a * b, 1);
 }
 
-// A model with all its inputs, in their order; all outputs are answered.
-async function answerAll(header, bytes) {
-  const s = await session(header.model);
+// The tensors of a header that lists all inputs, in their order.
+function feedsOf(s, header, bytes) {
   const feeds = {};
   let at = bytes.byteOffset;
   header.inputs.forEach((input, i) => {
@@ -100,6 +99,13 @@ async function answerAll(header, bytes) {
     feeds[s.inputNames[i]] = new ort.Tensor(input.type, data, input.dims);
     at = end;
   });
+  return feeds;
+}
+
+// A model with all its inputs; all outputs are answered.
+async function answerAll(header, bytes) {
+  const s = await session(header.model);
+  const feeds = feedsOf(s, header, bytes);
   const begin = process.hrtime.bigint();
   const result = await s.run(feeds);
   const milliseconds = Number(process.hrtime.bigint() - begin) / 1e6;
@@ -114,13 +120,8 @@ async function answerAll(header, bytes) {
 
 async function answer(header, bytes) {
   try {
+    if (header.profile) return answerLine({layers: await layerTimes(header, bytes)});
     if (header.inputs) return await answerAll(header, bytes);
-    if (header.profile) {
-      const elements = new kArrays[header.type](
-          bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length));
-      answerLine({layers: await layerTimes(header, elements)});
-      return;
-    }
     const s = await session(header.model);
     const data = new kArrays[header.type](
         bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length));

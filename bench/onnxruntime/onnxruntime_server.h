@@ -49,15 +49,17 @@ class OnnxRuntimeServer {
   // bool.
   Result<OnnxRuntimeAnswers> run_all(const std::string& model, const std::vector<Tensor>& inputs);
   // Mean microseconds of each of its own nodes, by name, over `runs` runs with its profiler on.
-  Result<std::map<std::string, double>> layer_times(const std::string& model, const Tensor& input,
-                                                    int runs);
+  Result<std::map<std::string, double>> layer_times(const std::string& model,
+                                                    const std::vector<Tensor>& inputs, int runs);
   const std::string& version() const { return version_; }  // of onnxruntime-node
 
  private:
   OnnxRuntimeServer(pid_t child, int to_child, int from_child)
       : child_(child), to_child_(to_child), from_child_(from_child) {}
-  Status send_inputs(const std::string& model, const std::vector<Tensor>& inputs);
-  Status send(const std::string& model, const Tensor& input, int profiled_runs);
+  // `profiled_runs` 0: one run that is answered with the outputs.
+  Status send_inputs(const std::string& model, const std::vector<Tensor>& inputs,
+                     int profiled_runs);
+  Status send(const std::string& model, const Tensor& input);
   Status write_all(const void* data, std::size_t size);
   Status read_all(void* data, std::size_t size);
   Result<std::string> read_line();

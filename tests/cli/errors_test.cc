@@ -514,7 +514,7 @@ TEST(BenchErrors, TheServiceIsLoadedByAProgramOfTheSourceTree) {
 
 TEST(BenchErrors, OnnxRuntimeIsAbsent) {
   const CommandResult result =
-      tessera({"bench", "--suite", "host-vs-ort", "--models", ".", "--onnxruntime", "nowhere"});
+      tessera({"bench", "--suite", "host-vs-ort", "--ocr-models", ".", "--onnxruntime", "nowhere"});
   if (result.err.find("cannot start 'node'") != std::string::npos) {
     GTEST_SKIP() << "node is not in PATH";
   }
@@ -527,7 +527,7 @@ TEST(BenchErrors, OnnxRuntimeIsAbsent) {
 
 TEST(BenchErrors, NodeIsAbsent) {
   const CommandResult result =
-      tessera({"bench", "--suite", "host-vs-ort", "--models", ".", "--onnxruntime", "."},
+      tessera({"bench", "--suite", "host-vs-ort", "--ocr-models", ".", "--onnxruntime", "."},
               {"PATH=/nonexistent"});
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(result.out, "");

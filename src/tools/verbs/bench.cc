@@ -23,12 +23,12 @@ namespace {
 struct BenchArguments {
   ModelArguments model;
   CoresArguments cores;
-  std::string suite, models, packages, networks;
-  std::vector<std::string> all;  // host-vs-ort: folders
-  std::string instructions;      // host-vs-ort
-  int repeat = 0;                // 0: the suite's own number
-  int nodes = 0;                 // cluster: of the one in simulation
-  int random = 0;                // card-model: choices of splits
+  std::string suite, packages, networks;
+  std::vector<std::string> models;       // folders; of host-vs-ort any number, of others one
+  std::string ocr_models, instructions;  // host-vs-ort
+  int repeat = 0;                        // 0: the suite's own number
+  int nodes = 0;                         // cluster: of the one in simulation
+  int random = 0;                        // card-model: choices of splits
   int threads = 0;
   bool arch_given = false;
   LoadBench load;
@@ -59,8 +59,8 @@ Status host_vs_ort(const BenchArguments& arguments) {
   const auto add = [&words](const char* option, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
-  add("--models", arguments.models);
-  for (const std::string& folder : arguments.all) add("--all", folder);
+  for (const std::string& folder : arguments.models) add("--models", folder);
+  add("--ocr-models", arguments.ocr_models);
   add("--instructions", arguments.instructions);
   add("--onnxruntime", arguments.packages);
   add("--arch", arguments.model.architecture());
@@ -125,7 +125,17 @@ Status bench_load(const BenchArguments& arguments) {
   return run_load_bench(network, inputs, load);
 }
 
+// Of a suite that takes one folder; "" = none.
+Result<std::string> only_folder(const BenchArguments& arguments) {
+  if (arguments.models.empty()) return std::string();
+  if (arguments.models.size() == 1) return arguments.models[0];
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("--suite {} takes one folder of --models, got {}", arguments.suite,
+                           arguments.models.size())};
+}
+
 Status bench_card_model(const BenchArguments& arguments) {
+  TESSERA_TRY(const std::string models, only_folder(arguments));
   if (arguments.cores.cards > 1 || arguments.cores.split != "auto") {
     return Error{ErrorCode::kInvalidArgument,
                  "--suite card-model is for one card, and splits as they are chosen"};
@@ -133,7 +143,7 @@ Status bench_card_model(const BenchArguments& arguments) {
   return run_card_model_suite(
       {.arch = arguments.arch_given ? arguments.model.architecture() : "cloud16",
        .networks = arguments.networks,
-       .models = arguments.models,
+       .models = models,
        .cores = arguments.cores.cores > 1 ? arguments.cores.cores : 0,
        .random = arguments.random,
        .json = arguments.model.json});
@@ -157,9 +167,10 @@ Status bench(const BenchArguments& arguments) {
   }
   if (arguments.suite == "card-model") return bench_card_model(arguments);
   if (arguments.suite == "roofline") {
+    TESSERA_TRY(const std::string models, only_folder(arguments));
     return run_roofline_suite({.arch = arguments.model.architecture(),
                                .networks = arguments.networks,
-                               .models = arguments.models,
+                               .models = models,
                                .json = arguments.model.json});
   }
   if (arguments.suite == "sensitivity") {
@@ -267,9 +278,13 @@ Action bench_verb(CLI::App& app) {
                  "of different kinds)");
   app.add_option(
       "--models", arguments->models,
-      "host-vs-ort: the models' folder (default: fetched); "
+      "host-vs-ort: measure every model of this folder in place of well-known ones, with the "
+      "inputs "
+      "of its cases/CASES.tsv, where there is one; may be given several times; "
       "roofline, card-model: a folder of models in place of the zoo (roofline: in the shapes "
       "of its cases/CASES.tsv, where there is one)");
+  app.add_option("--ocr-models", arguments->ocr_models,
+                 "host-vs-ort: the folder of the OCR models (default: fetched)");
   app.add_option("--random", arguments->random,
                  "card-model: so many choices of splits at random to compare the choice with")
       ->check(CLI::Range(0, 1'000'000));
@@ -277,9 +292,6 @@ Action bench_verb(CLI::App& app) {
          "--nodes", arguments->nodes,
          "cluster: of the one in simulation (default 1000), with 16 cores and 10 tenants each")
       ->check(CLI::Range(1, 100'000));
-  app.add_option("--all", arguments->all,
-                 "host-vs-ort: measure every model of this folder, a line each with --json; may be "
-                 "given several times");
   app.add_option("--instructions", arguments->instructions,
                  "host-vs-ort: of the host device: all, avx512vnni (no AMX), avx512 (no VNNI "
                  "either), avx2");
