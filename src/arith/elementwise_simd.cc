@@ -6,13 +6,19 @@
 //   binary64 lanes   other algebraic cases: the reference's own steps
 //   table            other functions from f16 to f16 and bf16 to bf16; a few of f16 in binary32
 //                    lanes, the table where in doubt (half_functions.h)
-//   one by one       what is left (exp and its kind in f32, power, integers)
+//   binary64 lanes   exp and its kind with results in f32, or of another format than the operands:
+//                    where rounding is not in doubt, else one by one (transcendental.h)
+//   binary64 or      integers, bool and f64 among the formats (mixed_formats.h)
+//   integer lanes
+//   one by one       what is left (power, 64-bit integers)
 
 #include <algorithm>
 #include <cstddef>
 
 #include "arith/function.h"
 #include "arith/half_functions.h"
+#include "arith/mixed_formats.h"
+#include "arith/transcendental.h"
 #include "arith/vector_ops.h"
 #include "base/check.h"
 
@@ -21,142 +27,12 @@
 #define HWY_TARGET_INCLUDE "arith/elementwise_simd.cc"
 #include "arith/vector_targets.h"
 #include <hwy/foreach_target.h>
-#include "arith/vector_lanes-inl.h"
+#include "arith/elementwise_lanes-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::arith {
 namespace HWY_NAMESPACE {
-
-// maximum and minimum of function.h. -0 and +0 are equal and differ in one bit.
-template <class D, class V>
-HWY_INLINE V maximum_lanes(D d, V a, V b) {
-  const V ordered = hn::IfThenElse(hn::Eq(a, b), hn::And(a, b), hn::IfThenElse(hn::Gt(a, b), a, b));
-  const auto is_nan = hn::Or(hn::IsNaN(a), hn::IsNaN(b));
-  (void)d;
-  return hn::IfThenElse(is_nan, hn::Add(a, b), ordered);
-}
-
-template <class D, class V>
-HWY_INLINE V minimum_lanes(D d, V a, V b) {
-  const V ordered = hn::IfThenElse(hn::Eq(a, b), hn::Or(a, b), hn::IfThenElse(hn::Lt(a, b), a, b));
-  const auto is_nan = hn::Or(hn::IsNaN(a), hn::IsNaN(b));
-  (void)d;
-  return hn::IfThenElse(is_nan, hn::Add(a, b), ordered);
-}
-
-template <class D, class V>
-HWY_INLINE V sign_lanes(D d, V x) {
-  const V one = hn::Set(d, 1);
-  const V zero_or_nan = hn::IfThenElse(hn::IsNaN(x), x, hn::Zero(d));
-  return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), one,
-                        hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Neg(one), zero_or_nan));
-}
-
-// One algebraic function on vectors of any lane type.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V algebraic_lanes(D d, UnaryFunction function, V x, V alpha, V beta) {
-  const V zero = hn::Zero(d);
-  const V one = hn::Set(d, 1);
-  switch (function) {
-    case UnaryFunction::kRelu:
-      return hn::IfThenElse(hn::Le(x, zero), zero, x);
-    case UnaryFunction::kClip:
-      return minimum_lanes(d, maximum_lanes(d, x, alpha), beta);
-    case UnaryFunction::kLeakyRelu:
-      return hn::IfThenElse(hn::Lt(x, zero), hn::Mul(alpha, x), x);
-    case UnaryFunction::kAbs:
-      return hn::Abs(x);
-    case UnaryFunction::kNegate:
-      return hn::Neg(x);
-    case UnaryFunction::kSign:
-      return sign_lanes(d, x);
-    // A zero keeps the sign of x; not every instruction set sees to that by itself.
-    case UnaryFunction::kFloor:
-      return hn::CopySign(hn::Floor(x), x);
-    case UnaryFunction::kCeil:
-      return hn::CopySign(hn::Ceil(x), x);
-    case UnaryFunction::kRound:
-      return hn::CopySign(hn::Round(x), x);
-    case UnaryFunction::kSquare:
-      return hn::Mul(x, x);
-    case UnaryFunction::kSquareRoot:
-      return hn::Sqrt(x);
-    case UnaryFunction::kReciprocal:
-      return hn::Div(one, x);
-    case UnaryFunction::kHardSigmoid: {
-      const V line = hn::Add(hn::Mul(alpha, x), beta);
-      return minimum_lanes(d, maximum_lanes(d, line, zero), one);
-    }
-    case UnaryFunction::kHardSwish: {
-      // The processor's own maximum and minimum will do: where the line is a NaN, x or the product
-      // with 0 is one too; + 0 makes +0 of -0.
-      const V line = hn::Add(hn::Mul(alpha, x), beta);
-      return hn::Mul(x, hn::Min(hn::Add(hn::Max(line, zero), zero), one));
-    }
-    case UnaryFunction::kSoftsign: {
-      // Infinity over infinity has the limit +-1.
-      const V quotient = hn::Div(x, hn::Add(one, hn::Abs(x)));
-      const auto infinite = hn::IsInf(x);
-      return hn::IfThenElse(infinite, sign_lanes(d, x), quotient);
-    }
-    case UnaryFunction::kThresholdedRelu:
-      return hn::IfThenElse(hn::Le(x, alpha), zero, x);
-    case UnaryFunction::kScale:
-      return hn::Mul(alpha, x);
-    default:
-      return x;  // identity
-  }
-}
-
-template <class D, typename T>
-HWY_INLINE void algebraic_buffer(D d, const Activation& activation, std::size_t count, T* lanes) {
-  const auto alpha = hn::Set(d, static_cast<T>(activation.alpha));
-  const auto beta = hn::Set(d, static_cast<T>(activation.beta));
-  const std::size_t n = hn::Lanes(d);
-  for (std::size_t i = 0; i < count; i += n) {
-    hn::Store(algebraic_lanes(d, activation.function, hn::Load(d, lanes + i), alpha, beta), d,
-              lanes + i);
-  }
-}
-
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V binary_lanes(D d, BinaryFunction function, V a, V b) {
-  switch (function) {
-    case BinaryFunction::kAdd:
-      return hn::Add(a, b);
-    case BinaryFunction::kSubtract:
-      return hn::Sub(a, b);
-    case BinaryFunction::kMultiply:
-      return hn::Mul(a, b);
-    case BinaryFunction::kDivide:
-      return hn::Div(a, b);
-    case BinaryFunction::kMaximum:
-      return maximum_lanes(d, a, b);
-    case BinaryFunction::kMinimum:
-      return minimum_lanes(d, a, b);
-    case BinaryFunction::kEqual:
-      return hn::IfThenElseZero(hn::Eq(a, b), hn::Set(d, 1));
-    case BinaryFunction::kLess:
-      return hn::IfThenElseZero(hn::Lt(a, b), hn::Set(d, 1));
-    case BinaryFunction::kLessOrEqual:
-      return hn::IfThenElseZero(hn::Le(a, b), hn::Set(d, 1));
-    case BinaryFunction::kWhen:
-      return hn::IfThenElse(hn::Eq(b, hn::Zero(d)), hn::Neg(hn::Zero(d)), a);
-    case BinaryFunction::kUnless:
-      return hn::IfThenElse(hn::Eq(b, hn::Zero(d)), a, hn::Neg(hn::Zero(d)));
-    default:  // prelu
-      return hn::IfThenElse(hn::Lt(a, hn::Zero(d)), hn::Mul(a, b), a);
-  }
-}
-
-template <class D, typename T>
-HWY_INLINE void binary_buffer(D d, BinaryFunction function, std::size_t count, T* a, const T* b) {
-  const std::size_t n = hn::Lanes(d);
-  for (std::size_t i = 0; i < count; i += n) {
-    hn::Store(binary_lanes(d, function, hn::Load(d, a + i), hn::Load(d, b + i)), d, a + i);
-  }
-}
 
 // Elements [first, first + count) of an operand; a broadcast one is repeated.
 HWY_INLINE void load_operand(const Operand& in, std::size_t first, std::size_t count,
@@ -537,10 +413,7 @@ bool is_one_operation(UnaryFunction function) {
 }
 
 bool is_algebraic(UnaryFunction function) {
-  return is_exact(function) || is_one_operation(function) ||
-         function == UnaryFunction::kLeakyRelu || function == UnaryFunction::kScale ||
-         function == UnaryFunction::kHardSigmoid || function == UnaryFunction::kHardSwish ||
-         function == UnaryFunction::kSoftsign;
+  return unary_row(function).kind != UnaryKind::kTranscendental;
 }
 
 void look_up(const UnaryTable& table, const Operand& in, const Output& out) {
@@ -561,13 +434,19 @@ bool is_looked_up(UnaryFunction function, const UnaryTable& table) {
 }  // namespace
 
 void convert(const Operand& in, const Output& out) {
-  if (!has_lanes(in.format) || !has_lanes(out.format)) return ref::convert(in, out);
+  if (!has_lanes(in.format) || !has_lanes(out.format)) {
+    if (!convert_mixed(in, out)) ref::convert(in, out);
+    return;
+  }
   HWY_DYNAMIC_DISPATCH(convert_floats)(in, out);
 }
 
 void unary(const Activation& activation, const Operand& in, const Output& out) {
   const UnaryFunction function = activation.function;
-  if (!has_lanes(in.format) || !has_lanes(out.format)) return ref::unary(activation, in, out);
+  if (!has_lanes(in.format) || !has_lanes(out.format)) {
+    if (!unary_mixed(activation, in, out)) ref::unary(activation, in, out);
+    return;
+  }
   const bool narrow = in.format == out.format && in.format != Format::kF32;
   const bool leaky = function == UnaryFunction::kLeakyRelu;
   if (is_exact(function) ||
@@ -586,6 +465,7 @@ void unary(const Activation& activation, const Operand& in, const Output& out) {
     HWY_DYNAMIC_DISPATCH(unary_in_doubles)(activation, in, out);
     return;
   }
+  if (transcendental_lanes(activation, in, out)) return;
   // Mixed narrow formats: hard sigmoid and hard swish are exact to the last bit in the reference.
   if (!is_algebraic(function) ||
       (out.format != Format::kF32 && !leaky && !is_one_operation(function))) {
@@ -597,7 +477,8 @@ void unary(const Activation& activation, const Operand& in, const Output& out) {
 void binary(BinaryFunction function, const Operand& a, const Operand& b, const Output& out) {
   if (!has_lanes(a.format) || !has_lanes(b.format) || !has_lanes(out.format) ||
       function == BinaryFunction::kPower) {
-    return ref::binary(function, a, b, out);
+    if (!binary_mixed(function, a, b, out)) ref::binary(function, a, b, out);
+    return;
   }
   const bool same = a.format == b.format && b.format == out.format;
   if (out.format == Format::kF32 || same || is_exact(function)) {

@@ -80,7 +80,10 @@ HWY_INLINE void load_integers_as(DIn d, const void* elements, std::size_t count,
 
 HWY_INLINE void load_integers(Format format, const void* elements, std::size_t count,
                               std::int32_t* lanes) {
-  if (format == Format::kI8) {
+  if (format == Format::kI32) {
+    std::memcpy(lanes, elements, count * sizeof(std::int32_t));
+    for (std::size_t i = count; i % hn::Lanes(I32()) != 0; ++i) lanes[i] = 0;
+  } else if (format == Format::kI8) {
     load_integers_as(hn::Rebind<std::int8_t, I32>(), elements, count, lanes);
   } else if (format == Format::kU8) {
     load_integers_as(hn::Rebind<std::uint8_t, I32>(), elements, count, lanes);
@@ -196,8 +199,10 @@ void quantize(const Operand& in, float scale, std::int32_t zero_point, const Out
 }
 
 void dequantize(const Operand& in, float scale, std::int32_t zero_point, const Output& out) {
-  const bool fast = is_small_integer(in.format) && in.stride == 1 && has_lanes(out.format) &&
-                    is_usual_zero_point(zero_point);
+  // The difference of an i32 and a zero point may have 33 bits.
+  const bool fits = (is_small_integer(in.format) && is_usual_zero_point(zero_point)) ||
+                    (in.format == Format::kI32 && zero_point == 0);
+  const bool fast = fits && in.stride == 1 && has_lanes(out.format);
   if (!fast) return ref::dequantize(in, scale, zero_point, out);
   HWY_DYNAMIC_DISPATCH(dequantize_array)(in, scale, zero_point, out);
 }

@@ -14,7 +14,8 @@ namespace tessera::arith {
 // to it, and sets the choice free at the end. Not for concurrent use.
 template <typename Body>
 void for_each_target(const Body& body) {
-  for (const std::int64_t target : {HWY_SCALAR, HWY_SSE4, HWY_AVX2, HWY_AVX3, HWY_NEON}) {
+  for (const std::int64_t target :
+       {HWY_SCALAR, HWY_SSE4, HWY_AVX2, HWY_AVX3, HWY_AVX3_DL, HWY_NEON}) {
     const bool available =
         target == HWY_SCALAR || (hwy::SupportedTargets() & HWY_TARGETS & target) != 0;
     if (!available) continue;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <iterator>
 #include <string>
 
 #include "arith/exact_functions.h"
@@ -158,14 +159,91 @@ TEST(VectorUnary, EqualsReferenceForF32AndMixedFormats) {
   Random random(kTestSeed);
   const ByteVector wide = random_elements(Format::kF32, 300'001 / visit_one_in(), random);
   for (const Activation& activation : checked_activations()) {
-    if (activation.function >= UnaryFunction::kExp &&
-        activation.function <= UnaryFunction::kSigmoid) {
-      continue;  // one by one in both forms
-    }
     compare_unary(activation, Format::kF32, Format::kF32, wide);
     for (const Format in : kFloats) {
       const ByteVector x = random_elements(in, 3001 / visit_one_in(), random);
       for (const Format out : kFloats) compare_unary(activation, in, out, x);
+    }
+  }
+}
+
+// Inputs of every size that a network has, and those next to where the forms of a function change.
+ByteVector inputs_around_zero(std::int64_t count, Random& random) {
+  ByteVector elements = zeros(Format::kF32, count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double part = static_cast<double>(random() >> 11) * 0x1p-53;
+    const double scales[] = {1, 4, 16, 120, 0x1p-20, 0x1p-60};
+    const double value = (2 * part - 1) * scales[i % std::ssize(scales)];
+    write_element(Format::kF32, value, elements.data() + 4 * i);
+  }
+  for (const double edge : {0.0, -0.0, 1.0, -1.0, 0x1p-149, -0x1p-149, 0x1p-30, 88.72, -103.97}) {
+    write_element(Format::kF32, edge, elements.data() + 4 * (--count));
+  }
+  return elements;
+}
+
+TEST(VectorUnary, TranscendentalsInF32EqualReference) {
+  Random random(kTestSeed);
+  const ByteVector x = inputs_around_zero(400'003 / visit_one_in(), random);
+  for (const Activation& activation : checked_activations()) {
+    if (unary_row(activation.function).kind != UnaryKind::kTranscendental) continue;
+    compare_unary(activation, Format::kF32, Format::kF32, x);
+    compare_unary(activation, Format::kF32, Format::kF16, x);
+  }
+}
+
+// Integers of every size, next to their ends too.
+ByteVector mixed_elements(Format format, std::int64_t count, Random& random) {
+  if (format_is_float(format)) return random_elements(format, count, random);
+  ByteVector elements = zeros(format, count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto bits =
+        static_cast<std::uint64_t>(static_cast<std::int64_t>(random()) >> (random() % 64));
+    write_bits(format, format == Format::kBool ? bits & 1 : bits,
+               elements.data() + i * format_bytes(format));
+  }
+  return elements;
+}
+
+constexpr Format kMixed[] = {Format::kF16, Format::kF32, Format::kF64, Format::kBool,
+                             Format::kI8,  Format::kU8,  Format::kI16, Format::kU16,
+                             Format::kI32, Format::kU32, Format::kI64};
+
+TEST(VectorBinary, EqualsReferenceForFormatsOfEveryKind) {
+  Random random(kTestSeed);
+  constexpr std::int64_t kCount = 531;
+  for (const Format a : kMixed) {
+    for (const Format b : kMixed) {
+      const ByteVector x = mixed_elements(a, kCount, random);
+      const ByteVector y = mixed_elements(b, kCount, random);
+      for (const Format out : kMixed) {
+        for (int f = 0; f < kBinaryFunctionCount; ++f) {
+          const auto function = static_cast<BinaryFunction>(f);
+          const std::int64_t repeated = f % 3;  // neither, the first, the second
+          const Operand in_a{a, x.data(), repeated == 1 ? 0 : 1};
+          const Operand in_b{b, y.data(), repeated == 2 ? 0 : 1};
+          ByteVector expected = zeros(out, kCount), actual = expected;
+          ref::binary(function, in_a, in_b, {out, expected.data(), kCount});
+          simd::binary(function, in_a, in_b, {out, actual.data(), kCount});
+          ASSERT_EQ(difference(out, expected, actual), "")
+              << binary_function_name(function) << " " << formats_text(a, b, out);
+        }
+      }
+    }
+  }
+}
+
+TEST(VectorUnary, EqualsReferenceForFormatsOfEveryKind) {
+  Random random(kTestSeed);
+  for (const Format in : kMixed) {
+    const ByteVector x = mixed_elements(in, 531, random);
+    for (const Format out : kMixed) {
+      for (const Activation& activation : checked_activations()) {
+        if (in == Format::kF64 || in == Format::kI64) {  // only exact functions take them
+          if (unary_row(activation.function).kind == UnaryKind::kTranscendental) continue;
+        }
+        compare_unary(activation, in, out, x);
+      }
     }
   }
 }
