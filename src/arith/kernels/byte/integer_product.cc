@@ -23,11 +23,15 @@ void check_format(const char* what, Format format) {
                 "{} operand of an integer product in {}", what, format_name(format));
 }
 
-// Element `half` of each pair in a row of pairs.
+// Two rows less the zero point, as pairs.
 template <typename T>
-void widen(const T* lanes, std::int64_t count, std::int16_t zero_point, std::int16_t* pairs) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    pairs[2 * i] = static_cast<std::int16_t>(lanes[i] - zero_point);
+void widen(const std::byte* even_row, const std::byte* odd_row, std::int16_t zero_point,
+           std::int16_t* pairs) {
+  const auto* even = reinterpret_cast<const T*>(even_row);
+  const auto* odd = reinterpret_cast<const T*>(odd_row);
+  for (std::int64_t i = 0; i < kPanelPixels; ++i) {
+    pairs[2 * i] = static_cast<std::int16_t>(even[i] - zero_point);
+    pairs[2 * i + 1] = static_cast<std::int16_t>(odd[i] - zero_point);
   }
 }
 
@@ -76,26 +80,29 @@ class IntegerProduct final : public Product {
                     ProductWorkspace& workspace) const {
     const KernelImageShape& image = config_.image;
     std::int16_t* mantissas = workspace.mantissas.reserve(pairs_ * 2 * kPanelPixels);
-    std::byte* lanes = workspace.scratch.reserve(kPanelPixels);
+    std::byte* lanes = workspace.scratch.reserve(2 * kPanelPixels);
     const auto zero_point = static_cast<std::int16_t>(config_.moving_zero_point);
+    const auto fill = static_cast<std::uint8_t>(zero_point);
     BytePanel panel;
     panel.find(config_, input, pixels, workspace.samples);
-    for (std::int64_t tap = 0; tap < image.taps; ++tap) {
-      for (std::int64_t c = 0; c < image.channels; ++c) {
-        const std::int64_t k = tap * image.channels + c;
-        std::int16_t* pairs = mantissas + k / 2 * 2 * kPanelPixels + k % 2;
-        const std::byte* row = panel.row(channel_base(input, group * image.channels + c), tap,
-                                         static_cast<std::uint8_t>(zero_point), lanes);
-        if (input.format == Format::kI8) {
-          widen(reinterpret_cast<const std::int8_t*>(row), kPanelPixels, zero_point, pairs);
-        } else {
-          widen(reinterpret_cast<const std::uint8_t*>(row), kPanelPixels, zero_point, pairs);
+    for (std::int64_t k = 0; k < terms_; k += 2) {
+      const std::byte* rows[2] = {};
+      for (std::int64_t half = 0; half < 2; ++half) {
+        std::byte* const own = lanes + half * kPanelPixels;
+        if (k + half == terms_) {
+          std::memset(own, fill, kPanelPixels);
+          rows[half] = own;
+          continue;
         }
+        const std::int64_t tap = (k + half) / image.channels, c = (k + half) % image.channels;
+        rows[half] = panel.row(channel_base(input, group * image.channels + c), tap, fill, own);
       }
-    }
-    if (terms_ % 2 != 0) {
-      std::int16_t* pairs = mantissas + (pairs_ - 1) * 2 * kPanelPixels + 1;
-      for (std::int64_t i = 0; i < kPanelPixels; ++i) pairs[2 * i] = 0;
+      std::int16_t* const pairs = mantissas + k * kPanelPixels;
+      if (input.format == Format::kI8) {
+        widen<std::int8_t>(rows[0], rows[1], zero_point, pairs);
+      } else {
+        widen<std::uint8_t>(rows[0], rows[1], zero_point, pairs);
+      }
     }
     PanelSegment segment;
     for (std::int64_t strip = 0; strip < kPanelStrips; ++strip) {

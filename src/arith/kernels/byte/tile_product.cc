@@ -1,15 +1,18 @@
-// Products of 8-bit integers on matrix tiles. Zero points come off behind the tiles:
+// Products of 8-bit integers on matrix tiles, or in vectors of four products where there are none.
+// Zero points come off behind the dots:
 //
 //   Σ (x - p)(w - q) = Σ x w - q Σ x - p Σ w + K p q          int32, modulo 2^32
 //
-// with x, w, p, q shifted into signed bytes. A tap outside the input reads p, which contributes
+// with w and q shifted into signed bytes, x and p too (tiles), or into unsigned ones (vectors). A tap outside the input reads p, which contributes
 // nothing. Σ x is one more row of weights, all ones, where some q is not 0.
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "arith/kernels/byte/panel.h"
+#include "arith/kernels/byte/quads.h"
 #include "arith/kernels/byte/tiles.h"
 #include "arith/kernels/product_kinds.h"
 #include "arith/kernels/tile/matrix_tiles.h"
@@ -21,6 +24,7 @@ namespace tessera::kernels {
 namespace {
 
 constexpr std::int64_t kChannelsMin = 8;  // below, most of a tile would be empty
+constexpr std::int64_t kQuadChannelsMin = 2;
 constexpr std::int32_t kZeroPointMax = 1 << 16;
 constexpr std::int64_t kTileSums = kTileRows * kPanelPixels;
 
@@ -36,7 +40,8 @@ class ByteTileProduct final : public Product {
         terms_(weights.terms),
         steps_(ceil_div(weights.terms, kStepTerms)),
         group_rows_(ceil_div(config.image.output_channels, kTileRows)),
-        weight_shift_(shift_of(weights.format)) {
+        weight_shift_(shift_of(weights.format)),
+        tiles_there_(has_matrix_tiles()) {
     const std::int64_t channels = config.image.groups * config.image.output_channels;
     for (std::int64_t oc = 0; oc < channels; ++oc) {
       zero_points_.push_back(vector_element(vectors_.stationary_zero_points, oc, 0) -
@@ -54,7 +59,8 @@ class ByteTileProduct final : public Product {
            RowRange rows, ProductWorkspace& workspace) const override {
     TESSERA_CHECK(format_bytes(input.format) == 1, "moving operand of an integer product in {}",
                   format_name(input.format));
-    const TileScope scope;
+    std::optional<TileScope> scope;
+    if (tiles_there_) scope.emplace();
     const std::int64_t pixels = (rows.last - rows.first) * output.columns;
     const Call call = {input, output, output_channel_first, workspace};
     workspace.row_pointers.clear();
@@ -86,6 +92,14 @@ class ByteTileProduct final : public Product {
     ProductWorkspace& workspace;
   };
 
+  // What takes a moving number to what the dots take, and by how much it gets less.
+  std::uint8_t moving_flip(Format format) const {
+    return tiles_there_ == (format == Format::kU8) ? 0x80 : 0;
+  }
+  std::int32_t moving_shift(Format format) const {
+    return tiles_there_ ? shift_of(format) : shift_of(format) - 128;
+  }
+
   std::int64_t ones_row() const { return config_.image.groups * group_rows_; }
 
   std::int8_t* weight_place(std::int64_t tile_row, std::int64_t row, std::int64_t k) {
@@ -111,7 +125,7 @@ class ByteTileProduct final : public Product {
 
   // What does not depend on the input: K p q - p Σ w + bias.
   std::int32_t offset_of(std::int64_t oc, std::int32_t weight_sum, Format moving) const {
-    const auto p = static_cast<std::uint32_t>(config_.moving_zero_point - shift_of(moving));
+    const auto p = static_cast<std::uint32_t>(config_.moving_zero_point - moving_shift(moving));
     const auto q = static_cast<std::uint32_t>(zero_points_[static_cast<std::size_t>(oc)]);
     std::uint32_t offset =
         p * (static_cast<std::uint32_t>(terms_) * q - static_cast<std::uint32_t>(weight_sum));
@@ -130,7 +144,7 @@ class ByteTileProduct final : public Product {
                  .channels = call.workspace.row_pointers.data() + group * image.channels,
                  .channel_count = image.channels,
                  .fill = static_cast<std::uint8_t>(config_.moving_zero_point),
-                 .flip = flip_of(call.input.format)},
+                 .flip = moving_flip(call.input.format)},
                 call.workspace.tiles.reserve(steps_ * kPanelStrips * kTileBytes));
   }
 
@@ -139,11 +153,11 @@ class ByteTileProduct final : public Product {
     const std::int64_t channels = config_.image.output_channels;
     std::int32_t* const pixel_sums = workspace.integer_sums.reserve(3 * kTileSums);
     std::int32_t* const sums = pixel_sums + kTileSums;
-    if (sums_pixels_) byte_tile_dot(dot_of(ones_row(), workspace), pixel_sums);
+    if (sums_pixels_) multiply_row(dot_of(ones_row(), workspace), 1, pixel_sums);
     for (std::int64_t first = 0; first < channels; first += kTileRows) {
       const ByteTileDot dot = dot_of(group * group_rows_ + first / kTileRows, workspace);
       const std::int64_t left = channels - first;
-      const bool pair = dot.strips == kPanelStrips && left > kTileRows;
+      const bool pair = tiles_there_ && dot.strips == kPanelStrips && left > kTileRows;
       if (pair) {
         byte_tile_dot_pair(dot, sums);
         store(call, group * channels + first, kTileRows, pixel_sums, sums);
@@ -151,10 +165,15 @@ class ByteTileProduct final : public Product {
         store(call, group * channels + first, std::min(kTileRows, left - kTileRows), pixel_sums,
               sums + kTileSums);
       } else {
-        byte_tile_dot(dot, sums);
-        store(call, group * channels + first, std::min(kTileRows, left), pixel_sums, sums);
+        const std::int64_t count = std::min(kTileRows, left);
+        multiply_row(dot, count, sums);
+        store(call, group * channels + first, count, pixel_sums, sums);
       }
     }
+  }
+
+  void multiply_row(const ByteTileDot& dot, std::int64_t channels, std::int32_t* sums) const {
+    tiles_there_ ? byte_tile_dot(dot, sums) : byte_quad_dot(dot, channels, sums);
   }
 
   ByteTileDot dot_of(std::int64_t tile_row, ProductWorkspace& workspace) const {
@@ -217,6 +236,7 @@ class ByteTileProduct final : public Product {
   std::int64_t steps_ = 0;
   std::int64_t group_rows_ = 0;  // tile rows of a group
   std::int32_t weight_shift_ = 0;
+  bool tiles_there_ = false;  // else byte_quad_dot()
   bool sums_pixels_ = false;
   AlignedBuffer<std::int8_t> tiles_;  // [tile row][step], the ones behind the last group
   // Of each output channel.
@@ -230,9 +250,11 @@ class ByteTileProduct final : public Product {
 bool fits_byte_tiles(const ProductConfig& config) {
   const bool bytes = config.output_format == Format::kI8 || config.output_format == Format::kU8;
   const bool stores = config.requantise ? bytes : config.output_format == Format::kI32;
-  return stores && config.image.output_channels >= kChannelsMin &&
-         config.output_zero_point >= -kZeroPointMax && config.output_zero_point <= kZeroPointMax &&
-         has_matrix_tiles();
+  const std::int64_t channels = config.image.output_channels;
+  const bool there = has_matrix_tiles() ? channels >= kChannelsMin
+                                        : has_byte_quads() && channels >= kQuadChannelsMin;
+  return stores && there && config.output_zero_point >= -kZeroPointMax &&
+         config.output_zero_point <= kZeroPointMax;
 }
 
 std::shared_ptr<const Product> make_byte_tile_product(const ProductConfig& config,

@@ -7,7 +7,9 @@
 
 #define TESSERA_TILES \
   TESSERA_INSTRUCTIONS("amx-tile,amx-int8,avx512f,avx512bw,avx512dq,avx512vl,bmi2")
-#define TESSERA_TILES_INLINE TESSERA_TILES inline __attribute__((always_inline))
+// Placing and finishing, which processors without tiles do too (byte/quads.h).
+#define TESSERA_VECTORS TESSERA_INSTRUCTIONS("avx512f,avx512bw,avx512dq,avx512vl,bmi2")
+#define TESSERA_VECTORS_INLINE TESSERA_VECTORS inline __attribute__((always_inline))
 
 namespace tessera::kernels {
 namespace {
@@ -17,7 +19,7 @@ constexpr std::size_t kTileRowBytes = 64;
 // ---- placing
 
 // Lanes of a part whose elements lie two bytes apart.
-TESSERA_TILES_INLINE __m512i load_every_other(const std::byte* first, std::uint64_t lanes) {
+TESSERA_VECTORS_INLINE __m512i load_every_other(const std::byte* first, std::uint64_t lanes) {
   constexpr std::uint64_t kEven = 0x5555555555555555;
   const __m512i low = _mm512_maskz_loadu_epi8(_pdep_u64(lanes, kEven), first);
   const __m512i high = _mm512_maskz_loadu_epi8(_pdep_u64(lanes >> 32, kEven), first + 64);
@@ -26,8 +28,8 @@ TESSERA_TILES_INLINE __m512i load_every_other(const std::byte* first, std::uint6
 }
 
 // The panel's lanes of a channel under a tap.
-TESSERA_TILES_INLINE __m512i load_lanes(const std::byte* channel, std::span<const PanelPart> parts,
-                                        __m512i fill) {
+TESSERA_VECTORS_INLINE __m512i load_lanes(const std::byte* channel,
+                                          std::span<const PanelPart> parts, __m512i fill) {
   __m512i lanes = fill;
   for (const PanelPart& part : parts) {
     const std::byte* first = channel + part.offset;
@@ -50,8 +52,8 @@ struct Quad {
   __m512i rows[4];
 };
 
-TESSERA_TILES_INLINE void store_quad(const Quad& quad, __m512i flip, std::int64_t index,
-                                     std::int8_t* moving) {
+TESSERA_VECTORS_INLINE void store_quad(const Quad& quad, __m512i flip, std::int64_t index,
+                                       std::int8_t* moving) {
   const __m512i a = _mm512_xor_si512(quad.rows[0], flip);
   const __m512i b = _mm512_xor_si512(quad.rows[1], flip);
   const __m512i c = _mm512_xor_si512(quad.rows[2], flip);
@@ -68,8 +70,8 @@ TESSERA_TILES_INLINE void store_quad(const Quad& quad, __m512i flip, std::int64_
 
 // Quads within a tap, four channels each; `load(channel)` gives the lanes.
 template <typename Load>
-TESSERA_TILES_INLINE void place_tap(const BytePlacement& placement, std::int64_t first_quad,
-                                    Load&& load, std::int8_t* moving) {
+TESSERA_VECTORS_INLINE void place_tap(const BytePlacement& placement, std::int64_t first_quad,
+                                      Load&& load, std::int8_t* moving) {
   const __m512i flip = _mm512_set1_epi8(static_cast<char>(placement.flip));
   for (std::int64_t c = 0; c < placement.channel_count; c += 4) {
     const void* const* channels = placement.channels + c;
@@ -78,7 +80,7 @@ TESSERA_TILES_INLINE void place_tap(const BytePlacement& placement, std::int64_t
   }
 }
 
-TESSERA_TILES void place_whole_quads(const BytePlacement& placement, std::int8_t* moving) {
+TESSERA_VECTORS void place_whole_quads(const BytePlacement& placement, std::int8_t* moving) {
   const __m512i fill = _mm512_set1_epi8(static_cast<char>(placement.fill));
   for (std::int64_t tap = 0; tap < placement.taps; ++tap) {
     const std::span<const PanelPart> parts = placement.panel.parts(tap);
@@ -88,7 +90,7 @@ TESSERA_TILES void place_whole_quads(const BytePlacement& placement, std::int8_t
       const __mmask64 lanes = parts[0].lanes;
       place_tap(
           placement, quad,
-          [=](const void* channel) __attribute__((always_inline)) TESSERA_TILES {
+          [=](const void* channel) __attribute__((always_inline)) TESSERA_VECTORS {
             return _mm512_mask_loadu_epi8(fill, lanes,
                                           static_cast<const std::byte*>(channel) + offset);
           },
@@ -96,7 +98,7 @@ TESSERA_TILES void place_whole_quads(const BytePlacement& placement, std::int8_t
     } else {
       place_tap(
           placement, quad,
-          [=](const void* channel) __attribute__((always_inline)) TESSERA_TILES {
+          [=](const void* channel) __attribute__((always_inline)) TESSERA_VECTORS {
             return load_lanes(static_cast<const std::byte*>(channel), parts, fill);
           },
           moving);
@@ -105,7 +107,7 @@ TESSERA_TILES void place_whole_quads(const BytePlacement& placement, std::int8_t
 }
 
 // Quads that go on from tap to tap.
-TESSERA_TILES void place_mixed_quads(const BytePlacement& placement, std::int8_t* moving) {
+TESSERA_VECTORS void place_mixed_quads(const BytePlacement& placement, std::int8_t* moving) {
   const __m512i fill = _mm512_set1_epi8(static_cast<char>(placement.fill));
   const __m512i flip = _mm512_set1_epi8(static_cast<char>(placement.flip));
   Quad quad = {{fill, fill, fill, fill}};
@@ -189,8 +191,8 @@ TESSERA_TILES void dot_square(const std::int8_t* weights, const std::int8_t* mov
 // ---- finishing
 
 // The sums of one channel and strip.
-TESSERA_TILES_INLINE __m512i strip_sums(const ByteFinish& finish, std::int64_t channel,
-                                        std::int64_t strip) {
+TESSERA_VECTORS_INLINE __m512i strip_sums(const ByteFinish& finish, std::int64_t channel,
+                                          std::int64_t strip) {
   const std::int64_t at = strip * kStripPixels;
   const __m512i sum = _mm512_add_epi32(_mm512_load_si512(finish.sums + channel * kPanelPixels + at),
                                        _mm512_set1_epi32(finish.offsets[channel]));
@@ -199,7 +201,7 @@ TESSERA_TILES_INLINE __m512i strip_sums(const ByteFinish& finish, std::int64_t c
                                                   _mm512_set1_epi32(finish.zero_points[channel])));
 }
 
-TESSERA_TILES void requantise_channels(const ByteFinish& finish, std::byte* const* outs) {
+TESSERA_VECTORS void requantise_channels(const ByteFinish& finish, std::byte* const* outs) {
   const __m512i shift = _mm512_set1_epi32(finish.output_zero_point);
   // Bounds are whole numbers, so they may come before the rounding.
   const __m512 lowest =
@@ -208,7 +210,7 @@ TESSERA_TILES void requantise_channels(const ByteFinish& finish, std::byte* cons
       _mm512_set1_ps(static_cast<float>(finish.highest - finish.output_zero_point));
   for (std::int64_t channel = 0; channel < finish.channels; ++channel) {
     const __m512 multiplier = _mm512_set1_ps(finish.multipliers[channel]);
-    const auto narrow = [&](std::int64_t strip) TESSERA_TILES {
+    const auto narrow = [&](std::int64_t strip) TESSERA_VECTORS {
       const __m512 scaled =
           _mm512_mul_ps(_mm512_cvtepi32_ps(strip_sums(finish, channel, strip)), multiplier);
       const __mmask16 number = _mm512_cmp_ps_mask(scaled, scaled, _CMP_ORD_Q);
@@ -225,7 +227,7 @@ TESSERA_TILES void requantise_channels(const ByteFinish& finish, std::byte* cons
   }
 }
 
-TESSERA_TILES void store_words(const ByteFinish& finish, std::int32_t* out) {
+TESSERA_VECTORS void store_words(const ByteFinish& finish, std::int32_t* out) {
   for (std::int64_t channel = 0; channel < finish.channels; ++channel) {
     for (std::int64_t strip = 0; strip < kPanelStrips; ++strip) {
       const __m512i sums = strip_sums(finish, channel, strip);

@@ -23,14 +23,15 @@ inline std::int64_t byte_strips(std::int64_t pixels) {
 }
 
 // All terms of a panel, tap by tap and channel by channel, to `moving`. What lies behind the last
-// quad in its step is left as it is: its weights are zeros.
+// quad in its step is left as it is: its weights are zeros. Placing and finishing need
+// has_matrix_tiles() or has_byte_quads().
 struct BytePlacement {
   const BytePanel& panel;
   std::int64_t taps = 0;
   const void* const* channels = nullptr;  // where each of the input's channels begins
   std::int64_t channel_count = 0;
   std::uint8_t fill = 0;  // lanes without a sample
-  std::uint8_t flip = 0;  // 0x80 for u8 (less 128), 0 for i8
+  std::uint8_t flip = 0;  // 0x80 where numbers change between signed and unsigned
 };
 void place_bytes(const BytePlacement& placement, std::int8_t* moving);
 
