@@ -5,10 +5,11 @@
 //     pass 2   two rows at a time ─► x * scale ─► clamp ─► round half even ─► pairs of mantissas
 //
 // A tile of 128 rows stays in the first-level cache between the passes. f16 tiles without NaN and
-// infinity take the short way (the last, partial one by way of a padded copy); all others go
-// through binary32 lanes with rule 1 applied.
+// infinity take the short way (the last, partial one by way of a padded copy, or with masks where
+// there is AVX-512); all others go through binary32 lanes with rule 1 applied.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 
@@ -85,6 +86,19 @@ HWY_INLINE void sanitise(const Source& source, std::size_t count, float* lanes,
   flags.infinity |= !hn::AllTrue(df, hn::Eq(any_infinity, hn::Zero(df)));
 }
 
+// The elements of a row that there are, to their places in `target`.
+HWY_INLINE void copy_lanes(const void* row, std::uint64_t lanes, std::size_t bytes,
+                           std::uint8_t* target) {
+  const auto* source = static_cast<const std::uint8_t*>(row);
+  while (lanes != 0) {
+    const auto first = static_cast<std::size_t>(std::countr_zero(lanes));
+    const auto count = static_cast<std::size_t>(std::countr_one(lanes >> first));
+    std::memcpy(target + first * bytes, source + first * bytes, count * bytes);
+    if (first + count == kTile) return;
+    lanes &= ~std::uint64_t{0} << (first + count);
+  }
+}
+
 // A row's pixels [first, first + count) as sane lanes; a null row is zeros.
 HWY_INLINE void load_row(const ColumnBlocks& blocks, const Source& source, std::int64_t row,
                          std::size_t first, std::size_t count, float* lanes, StickyFlags& flags) {
@@ -93,8 +107,13 @@ HWY_INLINE void load_row(const ColumnBlocks& blocks, const Source& source, std::
     std::fill_n(lanes, kTile, 0.0f);
     return;
   }
-  load_lanes(source.format, static_cast<const std::uint8_t*>(data) + first * source.bytes, count,
-             lanes);
+  HWY_ALIGN std::uint8_t present[kTile * sizeof(float)] = {};
+  const auto* elements = static_cast<const std::uint8_t*>(data) + first * source.bytes;
+  if (blocks.lanes != nullptr) {
+    copy_lanes(data, blocks.lanes[row], source.bytes, present);
+    elements = present;
+  }
+  load_lanes(source.format, elements, count, lanes);
   sanitise(source, count, lanes, flags);
 }
 
@@ -103,6 +122,11 @@ HWY_INLINE hn::Vec<I32> quantise_lanes(hn::Vec<F32> v, hn::Vec<F32> first, hn::V
                                        hn::Vec<F32> limit) {
   const auto scaled = hn::Mul(hn::Mul(v, first), second);
   return hn::NearestInt(hn::Max(hn::Min(scaled, limit), hn::Neg(limit)));
+}
+
+// The same with a scale that is one number.
+HWY_INLINE hn::Vec<I32> quantise_halves(hn::Vec<F32> v, hn::Vec<F32> scale, hn::Vec<F32> limit) {
+  return hn::NearestInt(hn::Max(hn::Min(hn::Mul(v, scale), limit), hn::Neg(limit)));
 }
 
 // q of an even and an odd row beside each other, as the two halves of a 32-bit lane.
@@ -164,8 +188,11 @@ void quantise_tile(const ColumnBlocks& blocks, const Source& source, std::size_t
   }
 }
 
-// Rows staged for a part of a tile, so that whole vectors can be read.
 inline constexpr std::int64_t kStagedRows = 128;
+
+#if HWY_TARGET != HWY_AVX3 && HWY_TARGET != HWY_AVX3_DL
+
+// Rows staged for a part of a tile, so that whole vectors can be read.
 struct alignas(64) StagedRows {
   std::uint16_t rows[kStagedRows][kTile];
 };
@@ -175,11 +202,18 @@ struct alignas(64) StagedRows {
 class F16Tile {
  public:
   F16Tile(const ColumnBlocks& blocks, std::size_t first, std::size_t count, StagedRows& staged)
-      : blocks_(blocks), first_(first), staged_(count < kTile ? &staged : nullptr) {
+      : blocks_(blocks),
+        first_(first),
+        staged_(count < kTile || blocks.lanes != nullptr ? &staged : nullptr) {
     if (staged_ == nullptr) return;
     for (std::int64_t row = 0; row < blocks.row_count; ++row) {
       std::memset(staged.rows[row], 0, sizeof staged.rows[row]);
-      std::memcpy(staged.rows[row], in_memory(row), count * sizeof(std::uint16_t));
+      if (blocks.lanes == nullptr) {
+        std::memcpy(staged.rows[row], in_memory(row), count * sizeof(std::uint16_t));
+      } else if (blocks.rows[row] != nullptr) {
+        copy_lanes(blocks.rows[row], blocks.lanes[row], sizeof(std::uint16_t),
+                   reinterpret_cast<std::uint8_t*>(staged.rows[row]));
+      }
     }
   }
   const std::uint16_t* row(std::int64_t row) const {
@@ -224,7 +258,6 @@ bool quantise_f16_tile(const ColumnBlocks& blocks, const F16Tile& tile, std::siz
   }
   if (!finite) return false;
   const auto limit = hn::Set(df, static_cast<float>((1 << blocks.mantissa_bits) - 1));
-  const auto one = hn::Set(df, 1.0f);
   for (std::int64_t row = 0; row < blocks.row_count; row += 2) {
     const std::uint16_t* even = tile.row(row);
     const std::uint16_t* odd = tile.row(row + 1);
@@ -232,13 +265,99 @@ bool quantise_f16_tile(const ColumnBlocks& blocks, const F16Tile& tile, std::siz
     for (std::size_t i = 0; i < count; i += hn::Lanes(df)) {
       const auto factor = hn::Load(df, scale + i);
       const auto pairs =
-          pair_lanes(quantise_lanes(float_from_f16(hn::LoadU(dh, even + i)), factor, one, limit),
-                     quantise_lanes(float_from_f16(hn::LoadU(dh, odd + i)), factor, one, limit));
+          pair_lanes(quantise_halves(float_from_f16(hn::LoadU(dh, even + i)), factor, limit),
+                     quantise_halves(float_from_f16(hn::LoadU(dh, odd + i)), factor, limit));
       store_pairs(pairs, count - i, target + 2 * i);
     }
   }
   return true;
 }
+
+#else
+
+// Rows of f16 where they lie: masks leave out lanes that are not there.
+class MaskedRows {
+ public:
+  MaskedRows(const ColumnBlocks& blocks, std::size_t first, std::size_t count)
+      : blocks_(blocks), first_(first), present_(~std::uint64_t{0} >> (kTile - count)) {}
+  std::uint64_t lanes(std::int64_t row) const {
+    if (row >= blocks_.row_count || blocks_.rows[row] == nullptr) return 0;
+    return blocks_.lanes == nullptr ? present_ : present_ & blocks_.lanes[row];
+  }
+  // Of a row without a lane, somewhere that can be read.
+  const std::uint16_t* row(std::int64_t row, std::uint64_t lanes) const {
+    if (lanes == 0) return kZeros;
+    return static_cast<const std::uint16_t*>(blocks_.rows[row]) + first_;
+  }
+
+ private:
+  HWY_ALIGN static constexpr std::uint16_t kZeros[kTile] = {};
+  const ColumnBlocks& blocks_;
+  std::size_t first_;
+  std::uint64_t present_;
+};
+
+// 16 elements times `factor`, at most `limit` either way, rounded.
+HWY_INLINE __m512i masked_mantissas(const std::uint16_t* halves, __mmask16 lanes, __m512 factor,
+                                    __m512 limit) {
+  const __m512 x = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, halves));
+  constexpr int kLesserMagnitude = 2;  // with the sign of the first
+  return _mm512_cvtps_epi32(_mm512_range_ps(_mm512_mul_ps(x, factor), limit, kLesserMagnitude));
+}
+
+// The same as quantise_f16_tile(), without a copy of rows that are not whole.
+bool quantise_masked_tile(const ColumnBlocks& blocks, std::size_t first, std::size_t count) {
+  const MaskedRows rows(blocks, first, count);
+  const __m512i magnitude_mask = _mm512_set1_epi16(0x7FFF);
+  __m512i low = _mm512_setzero_si512();
+  __m512i high = _mm512_setzero_si512();
+  for (std::int64_t row = 0; row < blocks.row_count; ++row) {
+    const std::uint64_t lanes = rows.lanes(row);
+    const std::uint16_t* halves = rows.row(row, lanes);
+    const __m512i x = _mm512_maskz_loadu_epi16(static_cast<__mmask32>(lanes), halves);
+    const __m512i y = _mm512_maskz_loadu_epi16(static_cast<__mmask32>(lanes >> 32), halves + 32);
+    low = _mm512_max_epu16(low, _mm512_and_si512(x, magnitude_mask));
+    high = _mm512_max_epu16(high, _mm512_and_si512(y, magnitude_mask));
+  }
+  const __m512i any = _mm512_max_epu16(low, high);
+  if (_mm512_cmpgt_epu16_mask(any, _mm512_set1_epi16(kF16LargestBits)) != 0) return false;
+  const __m512i one = _mm512_set1_epi16(1);
+  const __m512i fields[2] = {_mm512_max_epu16(_mm512_srli_epi16(low, 10), one),
+                             _mm512_max_epu16(_mm512_srli_epi16(high, 10), one)};
+  HWY_ALIGN std::uint8_t exponents[kTile];
+  HWY_ALIGN std::int32_t scale[kTile];  // bits of 2^(m - 1 - (Es - 15)) in binary32
+  const __m512i field_of_one = _mm512_set1_epi32(blocks.mantissa_bits - 1 + 15 + 127);
+  for (std::size_t half = 0; half < 2; ++half) {
+    _mm256_store_si256(reinterpret_cast<__m256i*>(exponents + 32 * half),
+                       _mm512_cvtepi16_epi8(fields[half]));
+    const __m512i first_half = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(fields[half]));
+    const __m512i other_half = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(fields[half], 1));
+    _mm512_store_si512(scale + 32 * half,
+                       _mm512_slli_epi32(_mm512_sub_epi32(field_of_one, first_half), 23));
+    _mm512_store_si512(scale + 32 * half + 16,
+                       _mm512_slli_epi32(_mm512_sub_epi32(field_of_one, other_half), 23));
+  }
+  std::memcpy(blocks.exponents + first, exponents, count);
+  const __m512 limit = _mm512_set1_ps(static_cast<float>((1 << blocks.mantissa_bits) - 1));
+  for (std::int64_t row = 0; row < blocks.row_count; row += 2) {
+    const std::uint64_t even_lanes = rows.lanes(row), odd_lanes = rows.lanes(row + 1);
+    const std::uint16_t* even = rows.row(row, even_lanes);
+    const std::uint16_t* odd = rows.row(row + 1, odd_lanes);
+    std::int16_t* target = blocks.mantissas + (row / 2) * blocks.pair_stride + 2 * first;
+    for (std::size_t i = 0; i < count; i += 16) {
+      const __m512 factor = _mm512_castsi512_ps(_mm512_load_si512(scale + i));
+      const __m512i a =
+          masked_mantissas(even + i, static_cast<__mmask16>(even_lanes >> i), factor, limit);
+      const __m512i b =
+          masked_mantissas(odd + i, static_cast<__mmask16>(odd_lanes >> i), factor, limit);
+      const __m512i pairs = _mm512_mask_blend_epi16(0xAAAAAAAA, a, _mm512_slli_epi32(b, 16));
+      store_pairs(hn::Vec<I32>{pairs}, count - i, target + 2 * i);
+    }
+  }
+  return true;
+}
+
+#endif
 
 void quantise_all_columns(const ColumnBlocks& blocks, StickyFlags& flags) {
   const Source source = source_of(blocks.format);
@@ -246,10 +365,15 @@ void quantise_all_columns(const ColumnBlocks& blocks, StickyFlags& flags) {
   for (std::size_t first = 0; first < pixels; first += kTile) {
     const std::size_t count = std::min(kTile, pixels - first);
     const bool fits = count == kTile || blocks.row_count <= kStagedRows;
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+    (void)fits;
+    if (blocks.format == Format::kF16 && quantise_masked_tile(blocks, first, count)) continue;
+#else
     if (blocks.format == Format::kF16 && fits) {
       StagedRows staged;
       if (quantise_f16_tile(blocks, F16Tile(blocks, first, count, staged), first, count)) continue;
     }
+#endif
     quantise_tile(blocks, source, first, count, flags);
   }
 }
@@ -363,6 +487,8 @@ void check_mantissa_bits(int mantissa_bits) {
 void quantise_columns(const ColumnBlocks& blocks, StickyFlags& flags) {
   check_mantissa_bits(blocks.mantissa_bits);
   exponent_bias(blocks.format);  // checks that it is a source format
+  TESSERA_CHECK(blocks.lanes == nullptr || blocks.pixels <= 64, "lanes of {} pixels",
+                blocks.pixels);
   TESSERA_CHECK(blocks.pair_stride >= 2 * blocks.pixels,
                 "pair stride {} is less than 2 * {} pixels", blocks.pair_stride, blocks.pixels);
   HWY_DYNAMIC_DISPATCH(quantise_all_columns)(blocks, flags);

@@ -270,6 +270,40 @@ TEST(VectorBlockFloat, ColumnsEqualReferenceOnTenMillionValuesAFormat) {
   }
 }
 
+TEST(VectorBlockFloat, ColumnsThatAreNotThereAreZerosAndAreNotRead) {
+  Random random(kTestSeed);
+  for (const Format format : kSources) {
+    for (int trial = 0; trial < 300; ++trial) {
+      const std::int64_t rows = 1 + static_cast<std::int64_t>(random() % 130);
+      const std::int64_t pixels = 1 + static_cast<std::int64_t>(random() % 64);
+      const ByteVector bytes = block_elements(format, rows * pixels, trial, random);
+      std::vector<const void*> pointers;
+      std::vector<std::uint64_t> lanes;
+      for (std::int64_t r = 0; r < rows; ++r) {
+        pointers.push_back(bytes.data() + r * pixels * format_bytes(format));
+        const std::uint64_t some[] = {random(), ~std::uint64_t{0}, ~std::uint64_t{0} << 3, 0};
+        lanes.push_back(some[random() % 4]);
+        if (lanes.back() == 0) pointers.back() = nullptr;
+      }
+      const auto size = static_cast<std::size_t>((rows + 1) / 2 * 2 * pixels);
+      const auto run = [&](auto&& quantise) {
+        Quantised result{std::vector<std::uint8_t>(static_cast<std::size_t>(pixels), 77),
+                         std::vector<std::int16_t>(size, 7777),
+                         {}};
+        quantise(ColumnBlocks{format, pointers.data(), rows, pixels, 2 + trial % 14,
+                              result.exponents.data(), result.mantissas.data(), 2 * pixels,
+                              lanes.data()},
+                 result.flags);
+        return result;
+      };
+      const Quantised expected = run(ref::quantise_columns);
+      for_each_target([&](const std::string& target) {
+        ASSERT_EQ(run(simd::quantise_columns), expected) << target << " " << format_name(format);
+      });
+    }
+  }
+}
+
 TEST(VectorBlockFloat, RunsEqualReference) {
   Random random(kTestSeed);
   for (const Format format : kSources) {

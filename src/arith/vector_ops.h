@@ -48,6 +48,9 @@ struct ColumnBlocks {
   std::uint8_t* exponents = nullptr;  // [pixels]
   std::int16_t* mantissas = nullptr;  // [(row_count + 1) / 2][pair_stride]
   std::int64_t pair_stride = 0;       // in mantissas, >= 2 * pixels
+  // Of each row, which of its pixels there are, of at most 64: others are 0, and are not read. Null:
+  // all there are.
+  const std::uint64_t* lanes = nullptr;
 };
 
 // Blocks along memory: block b holds elements [b*block_size, (b+1)*block_size) of the run, the last

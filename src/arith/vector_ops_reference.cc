@@ -74,6 +74,7 @@ void quantise_columns(const ColumnBlocks& blocks, StickyFlags& flags) {
   for (std::int64_t pixel = 0; pixel < blocks.pixels; ++pixel) {
     for (std::size_t row = 0; row < rows; ++row) {
       const auto* source = static_cast<const std::byte*>(blocks.rows[row]);
+      if (blocks.lanes != nullptr && (blocks.lanes[row] >> pixel & 1) == 0) source = nullptr;
       // Bits are copied, not rounded: the quantiser must see infinities.
       const std::uint64_t bits =
           source == nullptr

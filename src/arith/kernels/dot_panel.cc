@@ -324,6 +324,45 @@ HWY_INLINE hn::Vec<hn::Rebind<float, F64>> narrow_to_odd(hn::Vec<F64> v) {
   return hn::DemoteTo(hn::Rebind<float, F64>(), odd);
 }
 
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+
+// 16 finite sums and their bias, cut to binary32, the last bit set where bits were lost.
+HWY_INLINE __m512 sums_to_odd(const double* sums, __m512d bias) {
+  constexpr int kCut = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
+  const __m512i lost = _mm512_set1_epi64((std::int64_t{1} << 29) - 1);
+  const __m512d low = _mm512_add_pd(_mm512_loadu_pd(sums), bias);
+  const __m512d high = _mm512_add_pd(_mm512_loadu_pd(sums + 8), bias);
+  const __m512 cut = _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvt_roundpd_ps(low, kCut)),
+                                        _mm512_cvt_roundpd_ps(high, kCut), 1);
+  const __mmask16 inexact = _mm512_kunpackb(_mm512_test_epi64_mask(_mm512_castpd_si512(high), lost),
+                                            _mm512_test_epi64_mask(_mm512_castpd_si512(low), lost));
+  const __m512i bits = _mm512_castps_si512(cut);
+  return _mm512_castsi512_ps(_mm512_mask_or_epi32(bits, inexact, bits, _mm512_set1_epi32(1)));
+}
+
+template <bool kClamps>
+HWY_INLINE void finish_f16_as(const TileFinish& finish, std::byte* out) {
+  constexpr int kLesserMagnitude = 2;  // with the sign of the first
+  const __m512 lowest = _mm512_set1_ps(finish.lowest);
+  const __m512 highest = _mm512_set1_ps(finish.highest);
+  const __m512 largest = _mm512_set1_ps(65504.0f);
+  for (std::int64_t c = 0; c < finish.channels; ++c) {
+    const __m512d bias = _mm512_set1_pd(finish.biases[c]);
+    const double* sums = finish.sums + c * kPanelPixels;
+    auto* halves = reinterpret_cast<std::uint16_t*>(out + c * finish.out_stride);
+    for (std::int64_t i = 0; i < finish.pixels; i += 16) {
+      __m512 v = sums_to_odd(sums + i, bias);
+      // Of two zeros both take the second.
+      if constexpr (kClamps) v = _mm512_min_ps(_mm512_max_ps(v, lowest), highest);
+      const __m512 bounded = _mm512_range_ps(v, largest, kLesserMagnitude);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(halves + i),
+                          _mm512_cvtps_ph(bounded, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    }
+  }
+}
+
+#else
+
 template <bool kClamps>
 HWY_INLINE void finish_f16_as(const TileFinish& finish, std::byte* out) {
   const F64 d64;
@@ -348,6 +387,8 @@ HWY_INLINE void finish_f16_as(const TileFinish& finish, std::byte* out) {
     }
   }
 }
+
+#endif
 
 void finish_f16(const TileFinish& finish, std::byte* out) {
   finish.clamps ? finish_f16_as<true>(finish, out) : finish_f16_as<false>(finish, out);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "arith/kernels/block/lane_product.h"
 #include "arith/kernels/product_kinds.h"
 #include "arith/kernels/tile/row_product.h"
 #include "base/check.h"
@@ -58,6 +59,9 @@ std::shared_ptr<const Product> make_kind(const ProductConfig& config, kernels::P
   if (kernels::fits_row_product(config)) {
     return kernels::make_row_product(config, weights, vectors);
   }
+  if (kernels::fits_lane_product(config)) {
+    return kernels::make_lane_product(config, weights, vectors);
+  }
   return kernels::make_block_product(config, weights, vectors);
 }
 
@@ -106,11 +110,16 @@ std::shared_ptr<DynamicProduct> make_dynamic_product(const ProductConfig& config
   const bool rows =
       kernels::fits_row_product(config) && !config.has_bias && config.image.format == Format::kF16;
   if (rows) return kernels::make_dynamic_row_product(config);
+  if (kernels::fits_lane_product(config) && !config.has_bias) {
+    return kernels::make_dynamic_lane_product(config);
+  }
   ProductConfig plain = config;
   plain.channels_side_by_side = false;
   return std::make_shared<PlainDynamicProduct>(plain, std::move(vectors));
 }
 
-bool runs_in_strips(const ProductConfig& config) { return kernels::fits_row_product(config); }
+bool runs_in_strips(const ProductConfig& config) {
+  return kernels::fits_row_product(config) || kernels::fits_lane_product(config);
+}
 
 }  // namespace tessera

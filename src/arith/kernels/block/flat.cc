@@ -68,7 +68,8 @@ void BlockProduct::Run::quantise_flat_block(std::int64_t block, std::int64_t pix
   quantise(
       std::span(workspace.row_pointers)
           .subspan(static_cast<std::size_t>(native.first), static_cast<std::size_t>(native.count)),
-      pixels, target);
+      pixels, target,
+      workspace.row_lanes.empty() ? nullptr : workspace.row_lanes.data() + native.first);
   for (std::int64_t i = pixels; i < round_up(pixels, kStripPixels); ++i) {
     target.exponents[i] = 0;  // lanes that are not read: any finite value will do
     target.scales[i] = 0.0;
@@ -105,7 +106,9 @@ void BlockProduct::Run::make_mantissas() {
   const FlatPixels pixels = std::exchange(unmade, {});
   const std::int64_t count = pixels.last - pixels.first;
   if (count == 0) return;
-  const std::int64_t quantised = gather_panel(pixels) ? round_up(count, kStripPixels) : count;
+  const bool in_place = !product.tiles_ && point_at_panel(pixels);
+  const bool padded = !in_place && gather_panel(pixels);
+  const std::int64_t quantised = padded ? round_up(count, kStripPixels) : count;
   for (std::int64_t b = 0; b < std::ssize(product.weights_.blocks()); ++b) {
     quantise_flat_block(b, quantised);
   }
@@ -222,11 +225,11 @@ void BlockProduct::Run::find_tap_columns() {
   }
 }
 
-// The same without a copy, for quantise_into_tiles(): row_lanes says which lanes there are. False
-// where the samples of a tap lie apart.
+// The same without a copy: row_lanes says which lanes there are. False where the samples of a tap
+// lie apart.
 bool BlockProduct::Run::point_at_panel(const FlatPixels& pixels) {
   const KernelImageShape& image = config().image;
-  if (!product.tiles_ || input.format != Format::kF16 || image.taps == 1) return false;
+  if (input.format != Format::kF16 || image.taps == 1) return false;
   workspace.row_pointers.resize(static_cast<std::size_t>(image.taps * image.channels));
   workspace.row_lanes.resize(static_cast<std::size_t>(image.taps * image.channels));
   const std::int64_t column = pixels.first % pixels.columns;
@@ -245,9 +248,15 @@ bool BlockProduct::Run::point_at_panel(const FlatPixels& pixels) {
       point_at(tap, 0, 0);
       continue;
     }
-    const PixelRun& run = samples.runs()[0];
-    if (samples.runs().size() != 1 || (run.count != 1 && run.step != element)) return false;
-    point_at(tap, run.offset - run.first * element, lane_bits(run.first, run.count));
+    // Rows that lie behind each other on both sides have lane 0 in one place.
+    const std::int64_t origin = samples.runs()[0].offset - samples.runs()[0].first * element;
+    std::uint64_t lanes = 0;
+    for (const PixelRun& run : samples.runs()) {
+      const bool even = run.count == 1 || run.step == element;
+      if (!even || run.offset - run.first * element != origin) return false;
+      lanes |= lane_bits(run.first, run.count);
+    }
+    point_at(tap, origin, lanes);
   }
   return true;
 }

@@ -2,7 +2,6 @@
 #include "arith/kernels/block/product.h"
 
 #include <algorithm>
-#include <climits>
 #include <optional>
 
 #include "arith/kernels/product_kinds.h"
@@ -20,12 +19,6 @@ constexpr std::int64_t kBatchLanesMax = 512;
 constexpr std::int64_t kNarrowColumns = kStripPixels / 2;
 // Below, most of a tile would be empty, and pairs are as fast.
 constexpr std::int64_t kTileChannelsMin = 8;
-
-std::int64_t pairs_without_overflow(const MatrixFormat& matrix) {
-  const std::int64_t largest = ((std::int64_t{1} << matrix.mantissa_bits_moving) - 1) *
-                               ((std::int64_t{1} << matrix.mantissa_bits_stationary) - 1);
-  return std::max<std::int64_t>(1, INT32_MAX / (2 * largest));
-}
 
 }  // namespace
 

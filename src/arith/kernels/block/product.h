@@ -120,8 +120,9 @@ class BlockProduct final : public Product {
     static void clear_columns(const BlockTarget& target, std::int64_t pairs, RowRange range);
 
     // Both.
-    void quantise(std::span<const void* const> rows, std::int64_t pixels,
-                  const BlockTarget& target);
+    // `lanes` as those of arith::ColumnBlocks.
+    void quantise(std::span<const void* const> rows, std::int64_t pixels, const BlockTarget& target,
+                  const std::uint64_t* lanes = nullptr);
     void multiply(const Panel& panel);
     void fetch_target(const Panel& panel, ChannelRange channels) const;
     void multiply_tiles(const Panel& panel, const PixelExponents& exponents);

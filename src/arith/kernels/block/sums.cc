@@ -13,6 +13,7 @@
 
 #include "arith/half_functions.h"
 #include "arith/kernels/block/product.h"
+#include "arith/kernels/block/zero_blocks.h"
 #include "arith/vector_ops.h"
 #include "base/quantity.h"
 
@@ -28,7 +29,7 @@ constexpr std::int64_t kFinishChannelsMax = std::max(kTileChannels, kTileRowsAtO
 
 // One block of `rows.size()` channels for `pixels` pixels; marks blocks of zeros.
 void BlockProduct::Run::quantise(std::span<const void* const> rows, std::int64_t pixels,
-                                 const BlockTarget& target) {
+                                 const BlockTarget& target, const std::uint64_t* lanes) {
   arith::simd::quantise_columns({.format = input.format,
                                  .rows = rows.data(),
                                  .row_count = static_cast<std::int64_t>(rows.size()),
@@ -36,35 +37,17 @@ void BlockProduct::Run::quantise(std::span<const void* const> rows, std::int64_t
                                  .mantissa_bits = config().matrix.mantissa_bits_moving,
                                  .exponents = target.exponents,
                                  .mantissas = target.mantissas,
-                                 .pair_stride = target.pair_stride},
+                                 .pair_stride = target.pair_stride,
+                                 .lanes = lanes},
                                 workspace.flags);
   const int bias = arith::exponent_bias(input.format);
   const int first_unit = mantissa_unit(0, bias, config().matrix.mantissa_bits_moving);
   for (std::int64_t i = 0; i < pixels; ++i) {
     const int exponent = target.exponents[i];
-    // 2^(first_unit + exponent): never subnormal in binary64.
-    target.scales[i] =
-        std::bit_cast<double>(static_cast<std::uint64_t>(1023 + first_unit + exponent) << 52);
+    target.scales[i] = power_of_two(first_unit + exponent);
   }
-  const std::int64_t pairs = (static_cast<std::int64_t>(rows.size()) + 1) / 2;
-  std::array<std::uint32_t, kPanelPixels> used;
-  for (std::int64_t first = 0; first < pixels; first += kPanelPixels) {
-    const std::int64_t count = std::min(kPanelPixels, pixels - first);
-    if (std::memchr(target.exponents + first, 1, static_cast<std::size_t>(count)) == nullptr)
-      continue;
-    used.fill(0);
-    for (std::int64_t pair = 0; pair < pairs; ++pair) {
-      const std::int16_t* mantissas = target.mantissas + pair * target.pair_stride + 2 * first;
-      for (std::int64_t i = 0; i < count; ++i) {
-        std::uint32_t both = 0;
-        std::memcpy(&both, mantissas + 2 * i, sizeof both);
-        used[static_cast<std::size_t>(i)] |= both;
-      }
-    }
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (used[static_cast<std::size_t>(i)] == 0) target.exponents[first + i] = 0;
-    }
-  }
+  mark_zero_blocks({target.mantissas, target.pair_stride, target.exponents},
+                   (static_cast<std::int64_t>(rows.size()) + 1) / 2, pixels);
 }
 
 // Cuts a block into segments whose dots fit int32.

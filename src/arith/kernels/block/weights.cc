@@ -41,6 +41,12 @@ bool is_exact_sum(const ChannelBounds& bounds, const std::optional<MovingUnits>&
   return range.is_empty() || (range.top <= kFlagPower && range.fits_binary64());
 }
 
+std::int64_t pairs_without_overflow(const MatrixFormat& matrix) {
+  const std::int64_t largest = ((std::int64_t{1} << matrix.mantissa_bits_moving) - 1) *
+                               ((std::int64_t{1} << matrix.mantissa_bits_stationary) - 1);
+  return std::max<std::int64_t>(1, INT32_MAX / (2 * largest));
+}
+
 std::vector<NativeBlock> cut_into_blocks(const ProductConfig& config) {
   const KernelImageShape& image = config.image;
   const bool flat = image.cut == BlockCut::kIm2col;

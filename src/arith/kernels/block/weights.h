@@ -26,6 +26,9 @@ struct NativeBlock {
 
 std::vector<NativeBlock> cut_into_blocks(const ProductConfig& config);
 
+// Pairs of products of mantissas whose sum fits int32.
+std::int64_t pairs_without_overflow(const MatrixFormat& matrix);
+
 // The largest power of two that a number other than 0 is a multiple of.
 int lowest_bit_exponent(double value);
 
