@@ -1,6 +1,7 @@
 #include "host/dense_elementwise.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
 #include "base/quantity.h"
@@ -122,11 +123,12 @@ void DenseElementwise::run(std::span<const Step> steps, ThreadPool& pool) {
       return shape.run_part(steps[0].config, steps[0].buffers, first, last);
     }
     Passed passed[2];
-    std::vector<Buffer> buffers;
+    std::array<Buffer, kOperandsMax + 1> all;
     for (std::int64_t begin = first; begin < last; begin += kPassed) {
       const std::int64_t end = std::min(last, begin + kPassed);
       for (std::size_t i = 0; i < steps.size(); ++i) {
-        buffers = steps[i].buffers;
+        const std::span<Buffer> buffers = std::span(all).first(steps[i].buffers.size());
+        std::ranges::copy(steps[i].buffers, all.begin());
         for (Buffer& buffer : buffers) {
           if (buffer.data != nullptr) continue;
           const bool output = &buffer == &buffers.back();
@@ -140,6 +142,7 @@ void DenseElementwise::run(std::span<const Step> steps, ThreadPool& pool) {
   };
   const std::int64_t pieces =
       std::clamp<std::int64_t>(elements / kElementsMin, 1, 2 * std::int64_t{pool.threads()});
+  if (pieces == 1) return work(0, elements);
   // Whole runs where there are enough of them.
   const std::int64_t unit = shape.runs_ >= pieces ? shape.run_.extent : 1;
   const std::int64_t units = elements / unit;

@@ -8,7 +8,8 @@
 #include "base/element_size.h"
 
 namespace tessera::host {
-namespace {
+// Not an anonymous one: BoxCopier, which the header names, has members of these types.
+namespace runs {
 
 constexpr std::int64_t kSmallBox = 16'384;  // elements that are not worth another thread
 
@@ -177,9 +178,11 @@ struct Run {
   }
 };
 
+}  // namespace runs
+
 class BoxCopier {
  public:
-  BoxCopier(std::vector<Axis> axes, std::int64_t element_bytes)
+  BoxCopier(std::vector<runs::Axis> axes, std::int64_t element_bytes)
       : axes_(std::move(axes)), run_(axes_, element_bytes) {}
 
   // What the box can be cut along: the outermost axis, or a single run.
@@ -188,17 +191,17 @@ class BoxCopier {
   void copy(std::int64_t first, std::int64_t last, const std::byte* source,
             std::byte* destination) const {
     if (axes_.empty()) {
-      const Run part = run_.part(first, last, source, destination);
+      const runs::Run part = run_.part(first, last, source, destination);
       return part.copy(source, destination);
     }
-    const Axis& axis = axes_[0];
+    const runs::Axis& axis = axes_[0];
     copy_axis({last - first, axis.source, axis.destination}, 1, source + first * axis.source,
               destination + first * axis.destination);
   }
 
  private:
   // `axis`, inside it those from `next` on.
-  void copy_axis(const Axis& axis, std::size_t next, const std::byte* source,
+  void copy_axis(const runs::Axis& axis, std::size_t next, const std::byte* source,
                  std::byte* destination) const {
     if (next < axes_.size()) {
       for (std::int64_t i = 0; i < axis.extent; ++i) {
@@ -222,26 +225,25 @@ class BoxCopier {
     }
   }
 
-  std::vector<Axis> axes_;  // outside the run
-  Run run_;
+  std::vector<runs::Axis> axes_;  // outside the run
+  runs::Run run_;
 };
 
-}  // namespace
+BoxCopy::BoxCopy(const graph::CopyBox& box, std::int64_t element_bytes)
+    : source_bytes_(box.input_offset * element_bytes),
+      destination_bytes_(box.output_offset * element_bytes),
+      small_(element_count(box.extents) < runs::kSmallBox) {
+  if (element_count(box.extents) == 0) return;
+  copier_ = std::make_shared<const BoxCopier>(runs::merged_axes(box, element_bytes), element_bytes);
+}
 
-void copy_box(const graph::CopyBox& box, std::int64_t element_bytes, const std::byte* source,
-              std::byte* destination, ThreadPool& pool) {
-  for (const std::int64_t extent : box.extents) {
-    if (extent == 0) return;
-  }
-  const BoxCopier copier(merged_axes(box, element_bytes), element_bytes);
-  const std::byte* const from = source + box.input_offset * element_bytes;
-  std::byte* const to = destination + box.output_offset * element_bytes;
-  if (element_count(box.extents) < kSmallBox) {
-    copier.copy(0, copier.extent(), from, to);
-    return;
-  }
-  pool.for_ranges(copier.extent(), [&](int, std::int64_t first, std::int64_t last) {
-    copier.copy(first, last, from, to);
+void BoxCopy::run(const std::byte* source, std::byte* destination, ThreadPool& pool) const {
+  if (copier_ == nullptr) return;
+  const std::byte* const from = source + source_bytes_;
+  std::byte* const to = destination + destination_bytes_;
+  if (small_) return copier_->copy(0, copier_->extent(), from, to);
+  pool.for_ranges(copier_->extent(), [&](int, std::int64_t first, std::int64_t last) {
+    copier_->copy(first, last, from, to);
   });
 }
 

@@ -49,7 +49,7 @@ void expect_same(const graph::CopyBox& box, std::mt19937& random) {
     for (const int threads : {1, 3}) {
       ThreadPool pool(threads);
       Bytes actual = before;
-      copy_box(box, size, source.data(), actual.data(), pool);
+      BoxCopy(box, size).run(source.data(), actual.data(), pool);
       EXPECT_TRUE(actual == expected) << size << " bytes, " << threads << " threads";
     }
   }

@@ -23,6 +23,7 @@
 #include "host/dense_move.h"
 #include "host/executor.h"
 #include "host/host_step.h"
+#include "host/node_plan.h"
 #include "host/product_node.h"
 #include "host/thread_pool.h"
 
@@ -38,32 +39,31 @@ using graph::TensorId;
 
 // A node with everything that does not depend on the inputs.
 struct Prepared {
-  NodeViews views;  // none for element-wise nodes, moves and host steps
-  std::optional<DenseElementwise> elementwise;
-  std::size_t chain = 1;           // element-wise nodes from this one on that run together
-  std::vector<ProductPart> parts;  // none for dynamic products
+  NodeKind kind = NodeKind::kHostStep;
+  std::size_t chain = 1;  // element-wise nodes from this one on that run together
+  // Of products, pooling and reduction.
+  std::vector<PlacedSurface> inputs;
+  PlacedSurface output;
+  std::int64_t images = 0;
+  // Products.
+  bool small = false;                                    // not worth another thread
+  std::vector<ProductPart> parts;                        // none for dynamic products
   std::vector<std::shared_ptr<DynamicProduct>> dynamic;  // one per image
   bool pointwise = false;
-  bool strips = false;     // see runs_in_strips()
-  bool looked_at = false;  // how far its results reach is looked at
+  bool strips = false;      // see runs_in_strips()
+  bool normalises = false;  // over the channels, behind a convolution
+  PoolConfig pool;
+  ReduceConfig reduce;
+  std::optional<DenseElementwise> shape;  // of an element-wise node
+  ElementwisePlan elementwise;            // of the chain that begins here
+  MovePlan move;
+  // How far its results reach is looked at, where they lie.
+  bool looked_at = false;
   arith::HiddenEnds hidden;
+  Place made;
+  Format made_format = Format::kF16;
+  std::int64_t made_count = 0;
 };
-
-Surface surface_of(const StridedView& view, Format format, std::byte* base, std::int64_t image) {
-  const std::int64_t size = format_bytes(format);
-  Surface surface;
-  surface.base = base + image * view.strides[0] * size;
-  surface.format = format;
-  surface.channels = view.extents[1];
-  surface.rows = view.extents[2];
-  surface.columns = view.extents[3];
-  surface.partitions = std::max<std::int64_t>(1, view.extents[1]);
-  surface.partition_pitch = view.strides[1] * size;
-  surface.row_pitch = view.strides[2] * size;
-  surface.column_pitch = view.strides[3] * size;
-  surface.ring_rows = std::max<std::int64_t>(1, view.extents[2]);
-  return surface;
-}
 
 // Work that is done before another thread has noticed it: multiply-accumulates, or elements.
 constexpr std::int64_t kSmallProduct = 500'000;
@@ -100,23 +100,26 @@ class HostExecutor : public Executor {
     const graph::PreferredAxes axes(*graph_);
     for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
       const Node& node = graph_->nodes[i];
-      Prepared prepared;
+      Prepared& prepared = prepared_.emplace_back();
+      prepared.kind = node.kind();
       if (node.kind() == NodeKind::kElementwise) {
-        prepared.elementwise = dense_elementwise(node);
-      } else if (node.kind() != NodeKind::kMove && node.kind() != NodeKind::kHostStep) {
-        TESSERA_TRY(prepared.views, graph::node_views(axes, node));
+        prepared.shape = dense_elementwise(node);
+      } else if (node.kind() == NodeKind::kMove) {
+        prepared.move = plan_move(*graph_, plan_, node);
+      } else if (node.kind() != NodeKind::kHostStep) {
+        TESSERA_TRY(const NodeViews views, graph::node_views(axes, node));
+        place_surfaces(node, views, prepared);
+        prepare_work(node, views, prepared);
+        prepared.parts = twin != nullptr ? twin->prepared_[i].parts
+                                         : prepare_product(*graph_, node, pool_.threads());
       }
-      prepared.parts = twin != nullptr ? twin->prepared_[i].parts
-                                       : prepare_product(*graph_, node, pool_.threads());
-      prepared.dynamic = prepare_dynamic_products(*graph_, node, prepared.views.output.extents[0]);
-      prepared.pointwise = is_pointwise(*graph_, node);
-      prepared.strips = runs_in_strips(*graph_, node);
-      prepared.looked_at = graph::looks_at(*graph_, node);
-      prepared.hidden = graph::hidden_ends(*graph_, node);
-      prepared_.push_back(std::move(prepared));
+      place_results(node, prepared);
     }
     const std::vector<std::size_t> chains = elementwise_chains(*graph_, plan_);
-    for (std::size_t i = 0; i < chains.size(); ++i) prepared_[i].chain = chains[i];
+    for (std::size_t i = 0; i < chains.size(); ++i) {
+      prepared_[i].chain = chains[i];
+      if (prepared_[i].shape) prepared_[i].elementwise = elementwise_plan(i, chains[i]);
+    }
     return {};
   }
 
@@ -163,43 +166,102 @@ class HostExecutor : public Executor {
  private:
   // What the node's products report, and how far its results reach. Element-wise nodes have looked at theirs.
   void look_at(std::size_t index) {
-    const Node& node = graph_->nodes[index];
+    const Prepared& prepared = prepared_[index];
     graph::NodeValues& values = values_[index];
-    if (node.kind() == NodeKind::kConv || node.kind() == NodeKind::kMatMul) {
+    if (prepared.kind == NodeKind::kConv || prepared.kind == NodeKind::kMatMul) {
       arith::StickyFlags flags;
       for (const auto& workspace : workspaces_) flags |= take_flags(*workspace);
       values.accumulator_range = flags.accumulator_range;
       flags_ |= flags;
     }
-    if (!prepared_[index].looked_at) return;
+    if (!prepared.looked_at) return;
     std::atomic<std::uint8_t>& reach = reach_[index];
-    if (node.kind() != NodeKind::kElementwise) {
-      const graph::TensorInfo& made = graph_->tensor(node.outputs[0]);
-      const std::byte* const from = data(node.outputs[0]);
-      const std::int64_t count = element_count(made.dims), size = format_bytes(made.format);
+    if (prepared.kind != NodeKind::kElementwise) {
+      const std::byte* const from = prepared.made.in(bases_);
+      const std::int64_t size = format_bytes(prepared.made_format);
       const auto look = [&](int, std::int64_t first, std::int64_t last) {
-        reach_to(reach, arith::value_extent(made.format, from + first * size, last - first,
-                                            prepared_[index].hidden));
+        reach_to(reach, arith::value_extent(prepared.made_format, from + first * size, last - first,
+                                            prepared.hidden));
       };
-      if (count <= kLookedAt) {
-        look(0, 0, count);
+      if (prepared.made_count <= kLookedAt) {
+        look(0, 0, prepared.made_count);
       } else {
-        pool_.for_ranges(count, look);
+        pool_.for_ranges(prepared.made_count, look);
       }
     }
     values.extent = static_cast<ValueExtent>(reach.load(std::memory_order_relaxed));
   }
 
+  void place_results(const Node& node, Prepared& prepared) const {
+    const graph::TensorInfo& made = graph_->tensor(node.outputs[0]);
+    prepared.looked_at = graph::looks_at(*graph_, node);
+    prepared.hidden = graph::hidden_ends(*graph_, node);
+    prepared.made = place_of(*graph_, plan_, node.outputs[0]);
+    prepared.made_format = made.format;
+    prepared.made_count = element_count(made.dims);
+  }
+
+  void place_surfaces(const Node& node, const NodeViews& views, Prepared& prepared) const {
+    const auto placed = [&](const StridedView& view, TensorId id) {
+      return PlacedSurface(view, graph_->tensor(id).format, place_of(*graph_, plan_, id));
+    };
+    for (std::size_t i = 0; i < std::min(views.inputs.size(), node.inputs.size()); ++i) {
+      prepared.inputs.push_back(placed(views.inputs[i], node.inputs[i]));
+    }
+    prepared.output = placed(views.output, node.outputs[0]);
+    prepared.images = views.output.extents[0];
+  }
+
+  void prepare_work(const Node& node, const NodeViews& views, Prepared& prepared) const {
+    if (node.kind() == NodeKind::kPool) {
+      prepared.pool = pool_config(node.as<graph::PoolAttributes>());
+      return;
+    }
+    if (node.kind() == NodeKind::kReduce) {
+      prepared.reduce = reduce_config(node.as<graph::ReduceAttributes>(), views);
+      return;
+    }
+    prepared.small = is_small(node);
+    prepared.dynamic = prepare_dynamic_products(*graph_, node, prepared.images);
+    prepared.pointwise = is_pointwise(*graph_, node);
+    prepared.strips = runs_in_strips(*graph_, node);
+    prepared.normalises = node.kind() == NodeKind::kConv &&
+                          node.as<graph::ConvAttributes>().post.local_response.enabled();
+  }
+
+  // Of the nodes [first, first + count).
+  ElementwisePlan elementwise_plan(std::size_t first, std::size_t count) {
+    std::vector<const DenseElementwise*> shapes;
+    for (std::size_t i = first; i < first + count; ++i) shapes.push_back(&*prepared_[i].shape);
+    ElementwisePlan plan = plan_elementwise(*graph_, plan_, first, shapes);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Prepared& prepared = prepared_[first + i];
+      plan.steps[i].reach = prepared.looked_at ? &reach_[first + i] : nullptr;
+      plan.steps[i].hidden = prepared.hidden;
+    }
+    return plan;
+  }
+
   Status run_nodes(const NodeObserver& observer) {
+    if (observer || timer_) return run_watched(observer);
+    for (std::size_t i = 0; i < prepared_.size();) {
+      TESSERA_RETURN_IF_ERROR(run_node(i));
+      for (const std::size_t last = i + prepared_[i].chain; i < last; ++i) look_at(i);
+    }
+    return {};
+  }
+
+  Status run_watched(const NodeObserver& observer) {
     for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
       const auto begin = std::chrono::steady_clock::now();
       // A visitor of every tensor sees those inside a chain too.
-      const std::size_t chain = observer ? 1 : prepared_[i].chain, first = i;
-      if (chain > 1) {
-        run_elementwise(i, chain);
-        i += chain - 1;
+      const std::size_t first = i;
+      if (observer && prepared_[i].chain > 1) {
+        ElementwisePlan alone = elementwise_plan(i, 1);
+        DenseElementwise::run(alone.in(bases_), pool_);
       } else {
         TESSERA_RETURN_IF_ERROR(run_node(i));
+        if (!observer) i += prepared_[i].chain - 1;
       }
       for (std::size_t looked = first; looked <= i; ++looked) look_at(looked);
       const Node& node = graph_->nodes[i];
@@ -293,32 +355,28 @@ class HostExecutor : public Executor {
     const std::byte* const begin = data(id);
     return {info.format, info.dims, {begin, begin + bytes_of(id)}};
   }
-  Surface surface(const StridedView& view, TensorId id, std::int64_t image) {
-    return surface_of(view, graph_->tensor(id).format, data(id), image);
-  }
 
   Status run_node(std::size_t index) {
-    const Node& node = graph_->nodes[index];
-    const Prepared& prepared = prepared_[index];
-    switch (node.kind()) {
+    Prepared& prepared = prepared_[index];
+    switch (prepared.kind) {
       case NodeKind::kConv:
       case NodeKind::kMatMul:
-        run_product(node, prepared);
+        run_product(index);
         return {};
       case NodeKind::kElementwise:
-        run_elementwise(index, 1);
+        DenseElementwise::run(prepared.elementwise.in(bases_), pool_);
         return {};
       case NodeKind::kPool:
       case NodeKind::kReduce:
-        run_planar(node, prepared.views);
+        run_planar(prepared);
         return {};
       case NodeKind::kMove:
-        run_move(node);
+        prepared.move.run(bases_, pool_);
         return {};
       case NodeKind::kHostStep:
         break;
     }
-    return run_step(node);
+    return run_step(graph_->nodes[index]);
   }
 
   // Not worth another thread.
@@ -327,49 +385,49 @@ class HostExecutor : public Executor {
     return graph::node_macs(*graph_, node) + kMacsAnElement * stored < kSmallProduct;
   }
 
-  void run_product(const Node& node, const Prepared& prepared) {
+  void run_product(std::size_t index) {
+    const Prepared& prepared = prepared_[index];
     if (!prepared.dynamic.empty()) {
-      run_dynamic(node, prepared);
+      run_dynamic(prepared);
       return;
     }
-    const StridedView& view = prepared.views.output;
-    const bool small = is_small(node);
-    for (std::int64_t image = 0; image < view.extents[0]; ++image) {
-      const Surface input = surface(prepared.views.inputs[0], node.inputs[0], image);
-      const Surface output = surface(view, node.outputs[0], image);
-      if (small) {
+    for (std::int64_t image = 0; image < prepared.images; ++image) {
+      const Surface input = prepared.inputs[0].in(bases_, image);
+      const Surface output = prepared.output.in(bases_, image);
+      if (prepared.small) {
         for (const ProductPart& part : prepared.parts) {
           part.product->run(input_of(part, input), output, part.first_channel, {0, output.rows},
                             *workspaces_[0]);
         }
-        normalise(node, output);
-        continue;
-      }
-      const auto input_row = prepared.pointwise ? one_row(input) : std::nullopt;
-      const auto output_row = prepared.pointwise ? one_row(output) : std::nullopt;
-      if (input_row && output_row) {
-        run_pixels(prepared, *input_row, *output_row);
       } else {
-        run_rows(prepared.parts, input, output);
+        run_shared(prepared, input, output);
       }
-      normalise(node, output);
+      if (prepared.normalises) normalise(graph_->nodes[index], output);
+    }
+  }
+
+  // Threads share an image.
+  void run_shared(const Prepared& prepared, const Surface& input, const Surface& output) {
+    const auto input_row = prepared.pointwise ? one_row(input) : std::nullopt;
+    const auto output_row = prepared.pointwise ? one_row(output) : std::nullopt;
+    if (input_row && output_row) {
+      run_pixels(prepared, *input_row, *output_row);
+    } else {
+      run_rows(prepared.parts, input, output);
     }
   }
 
   // Over the channels of an image that a convolution has made; threads share its rows.
   void normalise(const Node& node, const Surface& output) {
-    if (node.kind() != NodeKind::kConv) return;
     const LocalResponse& response = node.as<graph::ConvAttributes>().post.local_response;
-    if (!response.enabled()) return;
     pool_.run(output.rows, [&](std::int64_t row, int) {
       local_response(response, output, {0, output.channels}, {row, row + 1});
     });
   }
 
   // Stationary operands of all images are packed, then products run; threads share both.
-  void run_dynamic(const Node& node, const Prepared& prepared) {
-    const NodeViews& views = prepared.views;
-    const bool small = is_small(node);
+  void run_dynamic(const Prepared& prepared) {
+    const bool small = prepared.small;
     const auto share = [&](std::int64_t pieces, const ThreadPool::Work& work) {
       if (!small) return pool_.run(pieces, work);
       for (std::int64_t piece = 0; piece < pieces; ++piece) work(piece, 0);
@@ -378,7 +436,7 @@ class HostExecutor : public Executor {
     for (std::size_t image = 0; image < prepared.dynamic.size(); ++image) {
       DynamicProduct& product = *prepared.dynamic[image];
       const std::int64_t count =
-          product.take(surface(views.inputs[1], node.inputs[1], static_cast<std::int64_t>(image)));
+          product.take(prepared.inputs[1].in(bases_, static_cast<std::int64_t>(image)));
       for (std::int64_t piece = 0; piece < count; ++piece) pieces.emplace_back(&product, piece);
     }
     share(std::ssize(pieces), [&](std::int64_t index, int worker) {
@@ -387,11 +445,12 @@ class HostExecutor : public Executor {
     });
     for (const auto& product : prepared.dynamic) product->settle();
     const auto images = std::ssize(prepared.dynamic);
-    const std::int64_t ranges = small ? 1 : ranges_of(prepared, views.output.extents[2], images);
+    const std::int64_t ranges =
+        small ? 1 : ranges_of(prepared, prepared.output.in(bases_, 0).rows, images);
     share(images * ranges, [&](std::int64_t piece, int worker) {
       const std::int64_t image = piece / ranges;
-      const auto input = one_row(surface(views.inputs[0], node.inputs[0], image));
-      const auto output = one_row(surface(views.output, node.outputs[0], image));
+      const auto input = one_row(prepared.inputs[0].in(bases_, image));
+      const auto output = one_row(prepared.output.in(bases_, image));
       TESSERA_CHECK(input && output, "rows of a matrix product lie apart");
       run_range({*prepared.dynamic[static_cast<std::size_t>(image)], 0, *input, *output},
                 {piece % ranges, ranges}, *workspaces_[static_cast<std::size_t>(worker)]);
@@ -472,42 +531,20 @@ class HostExecutor : public Executor {
     return {operands, graph_->tensor(node.outputs[0]).dims};
   }
 
-  // `count` nodes from `first` on; what they pass to each other stays out of memory.
-  void run_elementwise(std::size_t first, std::size_t count) {
-    std::vector<DenseElementwise::Step> steps;
-    TensorId passed;
-    for (std::size_t i = first; i < first + count; ++i) {
-      const Node& node = graph_->nodes[i];
-      const auto buffer = [&](TensorId id, bool inside) {
-        return DenseElementwise::Buffer{graph_->tensor(id).format, inside ? nullptr : data(id)};
-      };
-      std::vector<DenseElementwise::Buffer> buffers;
-      for (const TensorId id : node.inputs)
-        buffers.push_back(buffer(id, i > first && id == passed));
-      passed = node.outputs[0];
-      buffers.push_back(buffer(passed, i + 1 < first + count));
-      steps.push_back(
-          {&*prepared_[i].elementwise, elementwise_config(node.as<graph::ElementwiseAttributes>()),
-           std::move(buffers), prepared_[i].looked_at ? &reach_[i] : nullptr, prepared_[i].hidden});
-    }
-    DenseElementwise::run(steps, pool_);
-  }
-
-  void run_planar(const Node& node, const NodeViews& views) {
-    for (std::int64_t image = 0; image < views.output.extents[0]; ++image) {
-      const Surface output = surface(views.output, node.outputs[0], image);
-      const Surface input = surface(views.inputs[0], node.inputs[0], image);
+  void run_planar(const Prepared& prepared) {
+    for (std::int64_t image = 0; image < prepared.images; ++image) {
+      const Surface output = prepared.output.in(bases_, image);
+      const Surface input = prepared.inputs[0].in(bases_, image);
       const bool by_channel = output.channels >= output.rows;
       const std::int64_t count = by_channel ? output.channels : output.rows;
       const auto work = [&](int, std::int64_t first, std::int64_t last) {
         const ChannelRange channels =
             by_channel ? ChannelRange{first, last} : ChannelRange{0, output.channels};
         const RowRange rows = by_channel ? RowRange{0, output.rows} : RowRange{first, last};
-        if (node.kind() == NodeKind::kPool) {
-          pool(pool_config(node.as<graph::PoolAttributes>()), input, output, channels, rows);
+        if (prepared.kind == NodeKind::kPool) {
+          pool(prepared.pool, input, output, channels, rows);
         } else {
-          reduce(reduce_config(node.as<graph::ReduceAttributes>(), views), input, output, channels,
-                 rows);
+          reduce(prepared.reduce, input, output, channels, rows);
         }
       };
       if (input.channels * input.rows * input.columns < kSmallPlanar) {
@@ -515,19 +552,6 @@ class HostExecutor : public Executor {
       } else {
         pool_.for_ranges(count, work);
       }
-    }
-  }
-
-  void run_move(const Node& node) {
-    if (shares_block(*graph_, node)) return;
-    const auto& move = node.as<graph::MoveAttributes>();
-    const std::int64_t size = format_bytes(graph_->tensor(node.outputs[0]).format);
-    std::byte* const out = data(node.outputs[0]);
-    if (move.has_fill) {
-      fill_elements(out, bytes_of(node.outputs[0]) / size, size, move.fill);
-    }
-    for (const graph::CopyBox& box : move.copies) {
-      copy_box(box, size, data(node.inputs[static_cast<std::size_t>(box.input)]), out, pool_);
     }
   }
 
