@@ -58,9 +58,6 @@ Status run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  // tessera128 with f32 vectors: with f16 the rounding of each layer moves values to other steps of the
-  // model's 8 bits, and the answer is another one.
-  arguments.device.arch = "f32";
   CLI::App app{"What a small language model answers, on a neural processor.", "chat"};
   app.add_option("prompt", arguments.prompt, "what is asked, in UTF-8")->required();
   app.add_option("--model", arguments.model,

@@ -32,6 +32,7 @@ struct GrowingState {
   std::string input, output;
 };
 
+// What grows, and how far.
 struct GrowingOptions {
   // `shapes` of inputs that are no states and do not depend on the capacity. Open dimensions of a state but its rows are 1.
   LoadOptions load = {};

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What the language model answers is what it answers in ONNX Runtime, token by token.
 #
-#   run_chat.sh CHAT_PROGRAM DEVICE
+#   run_chat.sh CHAT_PROGRAM DEVICE ARCHITECTURE
 # Status 77 (skipped) where npm or node is absent.
 set -euo pipefail
-program=$1 device=$2 count=24
+program=$1 device=$2 arch=$3 count=24
 here=$(cd "$(dirname "$0")" && pwd)
 scripts=$here/../../scripts
 for tool in npm node; do
@@ -16,7 +16,8 @@ done
 model=$("$scripts/fetch_chat_model.sh")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$program" "What is the capital of France?" --tokens "$count" --model "$model" --device "$device" --json >"$work/answer.json"
+"$program" "What is the capital of France?" --tokens "$count" --model "$model" \
+  --device "$device" --arch "$arch" --json >"$work/answer.json"
 prompt=$(/usr/bin/python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["prompt_tokens"])' \
   "$work/answer.json")
 wanted=$(NODE_PATH=$("$scripts/fetch_onnxruntime.sh")/node_modules \
