@@ -55,6 +55,12 @@ std::int64_t host_bytes(const isa::Program& program, const std::vector<isa::Tens
   return bytes_of(of_host);
 }
 
+// Operators that read no more of their first operand than they give.
+bool reads_what_it_gives(const std::string& operator_name) {
+  return operator_name == "Gather" || operator_name == "GatherElements" ||
+         operator_name == "GatherND";
+}
+
 }  // namespace
 
 Result<OpenSteps> open_steps(const isa::Program& program) {
@@ -89,7 +95,9 @@ Status run_step(NetworkDram& dram, const OpenStep& step) {
 
 HostTime host_time(const OpenStep& step, const ChipConfig& chip) {
   const graph::Node& node = step.graph->nodes[0];
-  std::int64_t read = 0, constants = 0;
+  std::int64_t read = 0, constants = 0, untouched = 0;
+  const std::int64_t written = bytes_of(step.outputs);
+  if (written == 0) return {};  // an output without elements, which nobody makes
   for (std::size_t i = 0; i < step.inputs.size(); ++i) {
     const auto& constant = step.graph->tensor(node.inputs[i]).constant;
     if (constant == nullptr) {
@@ -97,9 +105,11 @@ HostTime host_time(const OpenStep& step, const ChipConfig& chip) {
     } else {
       constants += std::ssize(constant->bytes);
     }
+    const auto& operation = node.as<graph::HostStepAttributes>().node.op_type;
+    if (i != 0 || !reads_what_it_gives(operation)) continue;
+    untouched = std::max<std::int64_t>(read + constants - written, 0);
   }
-  const std::int64_t written = bytes_of(step.outputs);
-  return {.step = host_step_cycles(chip, read + constants + written),
+  return {.step = host_step_cycles(chip, read + constants - untouched + written),
           .transfer = transfer_cycles(chip, read) + transfer_cycles(chip, written)};
 }
 

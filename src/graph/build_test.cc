@@ -367,6 +367,38 @@ TEST(Build, AnAverageOverTheWholeInputIsAReduction) {
   EXPECT_EQ(graph.nodes[1].as<ReduceAttributes>().axes, (Ints{2, 3}));
 }
 
+// position * frequencies -> sine: f32 up to the sine, and no array that rounds an operand.
+TEST(Build, AnglesOfPositionsStayInF32) {
+  TestModel model;
+  model.input("position", {1, 1, 3}, Format::kI64).output("y", {1, 3, 4});
+  model.constant("frequencies", {1, 4, 1}, {1, 0.5, 0.25, 0.125});
+  model.node("Cast", {"position"}, {"p"}, {{"to", std::int64_t{1}}});
+  model.node("MatMul", {"frequencies", "p"}, {"angles"});
+  model.node("Transpose", {"angles"}, {"t"}, {{"perm", std::vector<std::int64_t>{0, 2, 1}}});
+  model.node("Sin", {"t"}, {"y"});
+  const auto graph = build_f16(model);
+  ASSERT_TRUE(graph.ok()) << graph.error().to_string();
+  std::string formats;
+  for (const Node& node : graph->nodes) {
+    formats += std::string(node_kind_name(node.kind())) + " " +
+               std::string(format_name(graph->tensor(node.outputs[0]).format)) + "; ";
+  }
+  EXPECT_EQ(formats.find("matmul"), std::string::npos) << formats;
+  EXPECT_EQ(
+      formats,
+      "elementwise f32; move f32; elementwise f32; move f32; elementwise f16; elementwise f32; ");
+}
+
+// The array takes a constant as its moving operand, in the other one's format.
+TEST(Build, AConstantTimesAnInputIsAProductInTheVectorFormat) {
+  TestModel model;
+  model.input("x", {4, 3}).output("y", {2, 3}).constant("w", {2, 4}, {0.5});
+  model.node("MatMul", {"w", "x"}, {"y"});
+  const auto graph = build_f16(model);
+  ASSERT_TRUE(graph.ok()) << graph.error().to_string();
+  EXPECT_NE(kinds(*graph).find("matmul"), std::string::npos) << kinds(*graph);
+}
+
 // x -> re, im -> squares -> sum -> root -> logarithm: f32 up to the logarithm.
 TEST(Build, SquaresUnderARootStayInFloat32) {
   TestModel model;

@@ -35,6 +35,12 @@ class Rules {
     if (!holds && broken_.empty()) broken_ = fmt::format(rule, std::forward<Values>(values)...);
     return holds;
   }
+  // The format of a product's operands: in a draft that of the one that is no constant.
+  Format operand_format() const {
+    const bool other = stage_ == Stage::kDraft && input(0).constant != nullptr &&
+                       input(1).constant == nullptr && is_vector_float(input(1).format);
+    return input(other ? 1 : 0).format;
+  }
   // `i` has format `format`; a float constant of a draft may still have another float format.
   bool must_be(std::size_t i, Format format) {
     const TensorInfo& tensor = input(i);
@@ -96,12 +102,13 @@ void check_product(Rules& rules, const MatrixFormat& matrix, const IntegerOperan
     rules.must(fits, "the integer result is {}", format_name(rules.output().format));
   } else {
     // The exact sum is rounded once, to the operands' format or to f32.
-    rules.must(
-        is_vector_float(rules.output().format) && (rules.output().format == rules.input(0).format ||
-                                                   rules.output().format == Format::kF32),
-        "a float product of {} gives {}", format_name(rules.input(0).format),
-        format_name(rules.output().format));
-    rules.must_be(1, rules.input(0).format);
+    const Format operands = rules.operand_format();
+    rules.must(is_vector_float(rules.output().format) &&
+                   (rules.output().format == operands || rules.output().format == Format::kF32),
+               "a float product of {} gives {}", format_name(operands),
+               format_name(rules.output().format));
+    rules.must_be(0, operands);
+    rules.must_be(1, operands);
     rules.must(!post.requantise, "a float product is requantised");
   }
   const std::int32_t response = post.local_response.size;

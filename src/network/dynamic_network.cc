@@ -93,7 +93,7 @@ class DynamicNetworkState {
   void forget(const std::shared_ptr<Slot>& slot);
   LoadOptions options_for(const std::vector<Tensor>& given);
   Result<Network> make(const std::vector<Tensor>& given);
-  Result<Network> compile(const std::vector<Tensor>& given, LoadOptions load);
+  std::optional<Network> load_kept(const LoadOptions& load);
   bool bind(const std::vector<Tensor>& given, LoadOptions& load);
   std::string digest_of(const LoadOptions& load) const;
 };
@@ -214,22 +214,25 @@ std::string DynamicNetworkState::digest_of(const LoadOptions& load) const {
   return package::sha256_text(package::sha256(std::as_bytes(std::span(text))));
 }
 
-Result<Network> DynamicNetworkState::make(const std::vector<Tensor>& given) {
-  const LoadOptions load = options_for(given);
-  if (auto package = cache.find(digest_of(load))) {
-    auto network = network::network_from_package(std::move(*package), chip);
-    if (network.ok()) {
-      const std::lock_guard lock(mutex);
-      ++counters.loaded;
-      return network;
-    }
-  }
-  return compile(given, load);
+// From the folder; nothing where it is not there.
+std::optional<Network> DynamicNetworkState::load_kept(const LoadOptions& load) {
+  auto package = cache.find(digest_of(load));
+  if (!package) return std::nullopt;
+  auto network = network::network_from_package(std::move(*package), chip);
+  if (!network.ok()) return std::nullopt;
+  const std::lock_guard lock(mutex);
+  ++counters.loaded;
+  return std::move(*network);
 }
 
-Result<Network> DynamicNetworkState::compile(const std::vector<Tensor>& given, LoadOptions load) {
+Result<Network> DynamicNetworkState::make(const std::vector<Tensor>& given) {
+  LoadOptions load = options_for(given);
+  if (auto kept = load_kept(load)) return std::move(*kept);
   auto graph = network::graph_of_model(model, chip, load);
-  if (!graph.ok() && bind(given, load)) graph = network::graph_of_model(model, chip, load);
+  if (!graph.ok() && bind(given, load)) {
+    if (auto kept = load_kept(load)) return std::move(*kept);
+    graph = network::graph_of_model(model, chip, load);
+  }
   if (!graph.ok()) return graph.error().with_context("compiling '" + path + "'");
   auto network = network::network_from_graph(std::move(*graph), chip, load);
   if (!network.ok()) return network.error().with_context("compiling '" + path + "'");

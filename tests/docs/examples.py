@@ -246,6 +246,16 @@ BLOCKS = {
         'build/release/examples/ocr/ocr scans/ --models "$(scripts/fetch_ocr_models.sh)" --device host,host': Shell(
             needs=("ocr", "ocr_models", "speech", "vad_model"),
             setup="mkdir -p scans recordings && cp examples/ocr/picture/station.png scans && cp tone.wav recordings"),
+        'auto session = GrowingSession::open("decoder.onnx", {.states = {{"past_key_values.0.key", "present.0.key"}, ...}, .rows_max = 4096},':
+            NotRun("src/runtime/growing_session_test.cc holds this, with the bits"),
+        'build/release/examples/transcribe/transcribe speech.wav --model "$(scripts/fetch_transcription_model.sh)" --device sim':
+            NotRun("tests/generation runs both programs"),
+        "$ transcribe jfk_16k.wav --model ... --device sim":
+            NotRun("the recording is not in the tree; tests/generation compares the words"),
+        '$ chat "What is the capital of France?" --model ... --device sim': Shell(
+            needs=("chat", "chat_model"), setup="ln -s $PWD/build/release/examples/chat/chat bin/chat",
+            replace={"chat": ("...", '"$(scripts/fetch_chat_model.sh)"')},
+            varying=(r"[\d.]+ s of this machine, [\d.]+ a second",)),
         "2 threads each, 2 kernels, medians of 7 rounds; ONNX Runtime 1.30.0 in float32": BENCHMARK,
         "$ ocr pictures/ --device sim,sim --pace 0.003": Shell(
             needs=("ocr", "ocr_models"),

@@ -107,6 +107,8 @@ NEEDS = {
     "etcd": etcd,
     "ocr": lambda _: built("examples/ocr/ocr"),
     "speech": lambda _: built("examples/speech/speech"),
+    "chat": lambda _: built("examples/chat/chat"),
+    "chat_model": lambda _: fetched("fetch_chat_model.sh"),
     "derived_size": lambda _: built("tests/derived/derived_size"),
     "stored_models": stored_models,
     "ocr_models": link_models,

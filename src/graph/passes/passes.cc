@@ -10,6 +10,7 @@ constexpr Pass kPasses[] = {
     {"fold_channel_constants", fold_channel_constants, false},
     {"fuse_patterns", fuse_patterns, false},
     {"widen_normalisation", widen_normalisation, false},
+    {"widen_angles", widen_angles, false},
     {"widen_logits", widen_logits, false},
     {"widen_magnitudes", widen_magnitudes, false},
     {"widen_scales", widen_scales, false},

@@ -28,6 +28,7 @@ void drop_neutral(Graph& graph);
 void fold_channel_constants(Graph& graph);
 void fuse_patterns(Graph& graph);
 void widen_normalisation(Graph& graph);
+void widen_angles(Graph& graph);
 void widen_logits(Graph& graph);
 void widen_magnitudes(Graph& graph);
 void widen_scales(Graph& graph);
