@@ -18,21 +18,20 @@
 #include "network/network.h"
 #include "package/elsewhere.h"
 #include "runtime/check_inputs.h"
+#include "runtime/tensor_bytes.h"
 #include "tessera/file.h"
 
 namespace tessera {
 
 namespace {
 
+using runtime::tensor_bytes;
+
 using device::Device;
 constexpr std::int64_t kRowsMax = std::int64_t{1} << 20;
 constexpr std::int64_t kRowAlignment = 16;  // bytes
 
 Error invalid(std::string what) { return {ErrorCode::kInvalidArgument, std::move(what)}; }
-
-Bytes tensor_bytes(const TensorDescription& tensor) {
-  return Bytes{element_count(tensor.dims) * format_bytes(tensor.format)};
-}
 
 }  // namespace
 

@@ -18,6 +18,7 @@
 #include "device/value_notes.h"
 #include "network/network.h"
 #include "runtime/check_inputs.h"
+#include "runtime/tensor_bytes.h"
 
 namespace tessera {
 
@@ -75,9 +76,7 @@ class SessionState {
 
 namespace {
 
-Bytes tensor_bytes(const TensorDescription& description) {
-  return Bytes{element_count(description.dims) * format_bytes(description.format)};
-}
+using runtime::tensor_bytes;
 
 Result<std::vector<device::Address>> allocate_all(Device& device,
                                                   const std::vector<TensorDescription>& tensors) {
