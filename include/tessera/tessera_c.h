@@ -643,7 +643,7 @@ typedef struct tessera_value_note {
 } tessera_value_note;
 /* Of all runs of the task together, each layer and trouble once. */
 size_t tessera_result_value_note_count(const tessera_result* result);
-/* Into `*note`, whose size is set. */
+/* Into `*note`, whose size is set; no layer for an index beyond the last. */
 tessera_error* tessera_result_value_note(const tessera_result* result, size_t index,
                                          tessera_value_note* note);
 

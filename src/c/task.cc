@@ -345,15 +345,12 @@ tessera_error* tessera_result_value_note(const tessera_result* result, size_t in
   if (note == nullptr) return is_null("note");
   return guarded([&] {
     const std::vector<tessera::ValueNote>& notes = result->result.value_notes;
-    if (index >= notes.size()) {
-      return make_error(tessera::Error{tessera::ErrorCode::kInvalidArgument,
-                                       "value note " + std::to_string(index) + "; the result has " +
-                                           std::to_string(notes.size())});
-    }
     tessera_value_note full = {};
-    full.layer = notes[index].layer.c_str();
-    full.trouble = static_cast<tessera_value_trouble>(notes[index].trouble);
-    full.format = static_cast<tessera_format>(notes[index].format);
+    if (index < notes.size()) {
+      full.layer = notes[index].layer.c_str();
+      full.trouble = static_cast<tessera_value_trouble>(notes[index].trouble);
+      full.format = static_cast<tessera_format>(notes[index].format);
+    }
     return make_error(fill(full, note));
   });
 }

@@ -367,6 +367,30 @@ TEST(Build, AnAverageOverTheWholeInputIsAReduction) {
   EXPECT_EQ(graph.nodes[1].as<ReduceAttributes>().axes, (Ints{2, 3}));
 }
 
+// Enlarged by whole factors each way to the nearest neighbour: an identity for each column that a pixel becomes. Small images are
+// gathered.
+TEST(Build, RepeatedPixelsAreWrittenByTheirColumns) {
+  const auto identities_of = [](std::int64_t height, float rows, float columns) {
+    TestModel model;
+    model.input("x", {1, 8, height, 32}, Format::kF16)
+        .output("y",
+                {1, 8, static_cast<std::int64_t>(static_cast<float>(height) * rows),
+                 static_cast<std::int64_t>(32 * columns)},
+                Format::kF16);
+    model.constant("scales", {4}, {1, 1, rows, columns});
+    model.node("Resize", {"x", "", "scales"}, {"y"},
+               {{"mode", std::string("nearest")},
+                {"coordinate_transformation_mode", std::string("asymmetric")},
+                {"nearest_mode", std::string("floor")}});
+    const Graph graph = built(model);
+    return std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                         [](const Node& node) { return node.kind() == NodeKind::kElementwise; });
+  };
+  EXPECT_EQ(identities_of(24, 2, 2), 2);
+  EXPECT_EQ(identities_of(24, 3, 4), 4);
+  EXPECT_EQ(identities_of(2, 2, 2), 0);
+}
+
 // position * frequencies -> sine: f32 up to the sine, and no array that rounds an operand.
 TEST(Build, AnglesOfPositionsStayInF32) {
   TestModel model;

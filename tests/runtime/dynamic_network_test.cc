@@ -190,6 +190,18 @@ TEST_F(DynamicNetworks, PackagesAreKeptBetweenProcesses) {
   EXPECT_EQ(counters({}).loaded, 1);
 }
 
+TEST_F(DynamicNetworks, WhatDecidesIsLookedUpInTheFolderToo) {
+  const std::string path = decoder(), cache = folder_ + "/cache";
+  const std::vector<Tensor> inputs = {ramp({3}), ramp({2}), truth(true)};
+  for (const std::int64_t compiled : {1, 0}) {
+    const auto network = DynamicNetwork::open(path, {.cache_folder = cache});
+    ASSERT_TRUE(network.ok());
+    ASSERT_TRUE(network->network_for(inputs).ok());
+    EXPECT_EQ(network->counters().compiled, compiled);
+    EXPECT_EQ(network->counters().loaded, 1 - compiled);
+  }
+}
+
 TEST_F(DynamicNetworks, TheFolderHasItsBytes) {
   const std::string cache = folder_ + "/cache";
   const auto network =
