@@ -28,9 +28,11 @@ HWY_BEFORE_NAMESPACE();
 namespace tessera::kernels {
 namespace HWY_NAMESPACE {
 
-bool are_there() { return HWY_TARGET == HWY_AVX3_DL; }
+// Compiled by GCC alone: Clang gives lambdas none of the instruction sets that a pragma names, and takes the
+// products that it has otherwise.
+#if HWY_TARGET == HWY_AVX3_DL && HWY_COMPILER_GCC_ACTUAL
 
-#if HWY_TARGET == HWY_AVX3_DL
+bool are_there() { return true; }
 
 inline constexpr std::int64_t kQuadBytes = 64;  // 16 pixels of four terms
 
@@ -123,6 +125,8 @@ void quad_dot(const ByteTileDot& dot, std::int64_t channels, std::int32_t* sums)
 }
 
 #else
+
+bool are_there() { return false; }
 
 void quad_dot(const ByteTileDot&, std::int64_t, std::int32_t*) {
   TESSERA_CHECK(false, "no product of four 8-bit integers among the vector instructions");
