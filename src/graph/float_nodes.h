@@ -11,4 +11,8 @@ bool is_float_product(const Node& node);
 // One function of one float tensor, and no conversion.
 bool is_plain_unary(const Node& node);
 
+// Whether its result may be f32 whatever its operands are in: arithmetic that does not quantise, and moves whose fill is the
+// same bits in any float format.
+bool gives_f32(const Node& node);
+
 }  // namespace tessera::graph

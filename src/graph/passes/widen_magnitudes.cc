@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "graph/editor.h"
+#include "graph/float_nodes.h"
 #include "graph/passes/passes.h"
 
 namespace tessera::graph {
@@ -110,7 +111,7 @@ class MagnitudePath {
     if (producer < 0 || links_.is_output(id)) return false;
     if (graph_.tensor(id).format == Format::kF32) return true;  // already
     if (graph_.tensor(id).format != graph_.vector_format) return false;
-    if (!can_give_f32(graph_.nodes[producer])) return false;
+    if (!gives_f32(graph_.nodes[producer])) return false;
     path_.push_back(id);
     for (const std::int32_t reader : links_.consumers(id)) {
       const Node& node = graph_.nodes[reader];
@@ -127,25 +128,6 @@ class MagnitudePath {
 
   bool in_path(TensorId id) const {
     return std::find(path_.begin(), path_.end(), id) != path_.end();
-  }
-
-  static bool can_give_f32(const Node& node) {
-    switch (node.kind()) {
-      case NodeKind::kConv:
-        return !node.as<ConvAttributes>().post.requantise;
-      case NodeKind::kMatMul:
-        return !node.as<MatMulAttributes>().post.requantise;
-      case NodeKind::kElementwise:
-        return !node.as<ElementwiseAttributes>().output.enabled;
-      case NodeKind::kReduce:
-        return !node.as<ReduceAttributes>().output.enabled;
-      case NodeKind::kMove:
-        return !node.as<MoveAttributes>().has_fill || node.as<MoveAttributes>().fill == 0;
-      case NodeKind::kPool:
-      case NodeKind::kHostStep:
-        break;
-    }
-    return false;
   }
 
   Graph& graph_;

@@ -17,29 +17,16 @@
 #include <utility>
 
 #include "graph/editor.h"
+#include "graph/float_nodes.h"
 #include "graph/passes/passes.h"
 
 namespace tessera::graph {
 namespace {
 
-bool gives_f32(const Node& node) {
-  switch (node.kind()) {
-    case NodeKind::kConv:
-      return !node.as<ConvAttributes>().post.requantise;
-    case NodeKind::kMatMul:
-      return !node.as<MatMulAttributes>().post.requantise;
-    case NodeKind::kElementwise:
-      return !node.as<ElementwiseAttributes>().output.enabled;
-    case NodeKind::kReduce:
-      return !node.as<ReduceAttributes>().output.enabled;
-    case NodeKind::kMove:
-      return !node.as<MoveAttributes>().has_fill || node.as<MoveAttributes>().fill == 0;
-    case NodeKind::kPool:
-      return !node.as<PoolAttributes>().output.enabled;
-    case NodeKind::kHostStep:
-      break;
-  }
-  return false;
+// A pooling as well, whose operand is widened with its result.
+bool can_be_f32(const Node& node) {
+  if (node.kind() == NodeKind::kPool) return !node.as<PoolAttributes>().output.enabled;
+  return gives_f32(node);
 }
 
 // Whether its operands and its result have one format.
@@ -76,7 +63,7 @@ class Widening {
   bool can_be_wide(const Node& node) const {
     const TensorId made = node.outputs[0];
     return node.outputs.size() == 1 && graph_.tensor(made).format == graph_.vector_format &&
-           !links_.is_output(made) && gives_f32(node);
+           !links_.is_output(made) && can_be_f32(node);
   }
   static bool is_conversion(const Node& node) {
     if (node.kind() != NodeKind::kElementwise) return false;
