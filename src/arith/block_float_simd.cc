@@ -86,6 +86,11 @@ HWY_INLINE void sanitise(const Source& source, std::size_t count, float* lanes,
   flags.infinity |= !hn::AllTrue(df, hn::Eq(any_infinity, hn::Zero(df)));
 }
 
+// Of a tile's `count` columns, those that there are in a row whose `lanes` are given.
+HWY_INLINE std::uint64_t present_lanes(std::uint64_t lanes, std::size_t count) {
+  return lanes & ~std::uint64_t{0} >> (kTile - count);
+}
+
 // The elements of a row that there are, to their places in `target`.
 HWY_INLINE void copy_lanes(const void* row, std::uint64_t lanes, std::size_t bytes,
                            std::uint8_t* target) {
@@ -110,7 +115,7 @@ HWY_INLINE void load_row(const ColumnBlocks& blocks, const Source& source, std::
   HWY_ALIGN std::uint8_t present[kTile * sizeof(float)] = {};
   const auto* elements = static_cast<const std::uint8_t*>(data) + first * source.bytes;
   if (blocks.lanes != nullptr) {
-    copy_lanes(data, blocks.lanes[row], source.bytes, present);
+    copy_lanes(data, present_lanes(blocks.lanes[row], count), source.bytes, present);
     elements = present;
   }
   load_lanes(source.format, elements, count, lanes);
@@ -211,8 +216,8 @@ class F16Tile {
       if (blocks.lanes == nullptr) {
         std::memcpy(staged.rows[row], in_memory(row), count * sizeof(std::uint16_t));
       } else if (blocks.rows[row] != nullptr) {
-        copy_lanes(blocks.rows[row], blocks.lanes[row], sizeof(std::uint16_t),
-                   reinterpret_cast<std::uint8_t*>(staged.rows[row]));
+        copy_lanes(blocks.rows[row], present_lanes(blocks.lanes[row], count),
+                   sizeof(std::uint16_t), reinterpret_cast<std::uint8_t*>(staged.rows[row]));
       }
     }
   }
@@ -279,10 +284,10 @@ bool quantise_f16_tile(const ColumnBlocks& blocks, const F16Tile& tile, std::siz
 class MaskedRows {
  public:
   MaskedRows(const ColumnBlocks& blocks, std::size_t first, std::size_t count)
-      : blocks_(blocks), first_(first), present_(~std::uint64_t{0} >> (kTile - count)) {}
+      : blocks_(blocks), first_(first), count_(count) {}
   std::uint64_t lanes(std::int64_t row) const {
     if (row >= blocks_.row_count || blocks_.rows[row] == nullptr) return 0;
-    return blocks_.lanes == nullptr ? present_ : present_ & blocks_.lanes[row];
+    return present_lanes(blocks_.lanes == nullptr ? ~std::uint64_t{0} : blocks_.lanes[row], count_);
   }
   // Of a row without a lane, somewhere that can be read.
   const std::uint16_t* row(std::int64_t row, std::uint64_t lanes) const {
@@ -294,7 +299,7 @@ class MaskedRows {
   HWY_ALIGN static constexpr std::uint16_t kZeros[kTile] = {};
   const ColumnBlocks& blocks_;
   std::size_t first_;
-  std::uint64_t present_;
+  std::size_t count_;
 };
 
 // 16 elements times `factor`, at most `limit` either way, rounded.
@@ -364,7 +369,8 @@ void quantise_all_columns(const ColumnBlocks& blocks, StickyFlags& flags) {
   const auto pixels = static_cast<std::size_t>(blocks.pixels);
   for (std::size_t first = 0; first < pixels; first += kTile) {
     const std::size_t count = std::min(kTile, pixels - first);
-    const bool fits = count == kTile || blocks.row_count <= kStagedRows;
+    const bool where_they_lie = count == kTile && blocks.lanes == nullptr;
+    const bool fits = where_they_lie || blocks.row_count <= kStagedRows;
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
     (void)fits;
     if (blocks.format == Format::kF16 && quantise_masked_tile(blocks, first, count)) continue;

@@ -159,10 +159,11 @@ HWY_INLINE void approximate(const Activation& activation, Format format, std::si
   const std::size_t n = hn::Lanes(dd);
   for (std::size_t i = 0; i < count; i += n) {
     const auto x = hn::Load(dd, lanes + i);
-    const Doubles v = f(x);
+    // Of a NaN no comparison holds; it and what has no f32 are not for f.
+    const auto finite = hn::Le(hn::Abs(x), constant(0x1.fffffep127));
+    const Doubles v = f(hn::IfThenElseZero(finite, x));
     const auto rounds = format == Format::kF32 ? rounds_surely_to_f32(v) : rounds_surely_to_f16(v);
-    // Of a NaN no comparison holds.
-    const auto sure = hn::And(rounds, hn::Le(hn::Abs(x), constant(0x1.fffffep127)));
+    const auto sure = hn::And(rounds, finite);
     hn::Store(v, dd, lanes + i);
     if (hn::AllTrue(dd, sure)) continue;
     HWY_ALIGN double arguments[hn::MaxLanes(F64())];
