@@ -216,8 +216,8 @@ class F16Tile {
       if (blocks.lanes == nullptr) {
         std::memcpy(staged.rows[row], in_memory(row), count * sizeof(std::uint16_t));
       } else if (blocks.rows[row] != nullptr) {
-        copy_lanes(blocks.rows[row], present_lanes(blocks.lanes[row], count),
-                   sizeof(std::uint16_t), reinterpret_cast<std::uint8_t*>(staged.rows[row]));
+        copy_lanes(blocks.rows[row], present_lanes(blocks.lanes[row], count), sizeof(std::uint16_t),
+                   reinterpret_cast<std::uint8_t*>(staged.rows[row]));
       }
     }
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cluster/fields.h"
 #include "cluster/names.h"
@@ -485,12 +486,13 @@ Result<AllocRecord> Master::acquired_before(const Alloc& known, const AllocRecor
                                  known.ends ? "being taken back" : "being set up"));
 }
 
-// Where the node that was chosen does not take it, the next one is asked.
+// Where the node that was chosen does not take it, the next one is asked, and all of them once more: cores that have
+// come back may take a while to be clear, for which a node waits before it refuses.
 Result<AllocRecord> Master::acquire_on(const AllocRecord& wanted, const PlacementRequest& placement,
                                        const Tenant& tenant, json& times) {
   std::set<std::string> refused;
   std::string why;
-  for (;;) {
+  for (bool is_first_round = true;;) {
     AllocRecord record = wanted;
     const AllocKey key{record.tenant, record.id};
     json grant;
@@ -507,7 +509,11 @@ Result<AllocRecord> Master::acquire_on(const AllocRecord& wanted, const Placemen
       if (!placed.ok()) {
         if (refused.empty() || placed.error().code != ErrorCode::kUnavailable)
           return placed.error();
-        return unavailable(fmt::format("no node takes it: {}", why));
+        if (!std::exchange(is_first_round, false)) {
+          return unavailable(fmt::format("no node takes it: {}", why));
+        }
+        refused.clear();
+        continue;
       }
       const std::vector<PoolRecord> pools = pools_of(record, false);
       times["choose_us"] = microseconds(steady_clock::now() - chooses);

@@ -21,6 +21,10 @@ using std::chrono::steady_clock;
 class Work : public NodeWork {
  public:
   Status grant(const AllocRecord& alloc) override {
+    if (refusals > 0) {
+      --refusals;
+      return Error{ErrorCode::kUnavailable, "core 0 is still another's"};
+    }
     has[key_of(alloc)] = alloc.cores;
     if (while_granting) while_granting();
     return {};
@@ -33,6 +37,7 @@ class Work : public NodeWork {
 
   std::map<AllocKey, std::vector<int>> has;
   std::function<void()> while_granting;
+  int refusals = 0;  // of the next grants
 };
 
 CardRecord card(int groups, const std::string& fingerprint) {
@@ -152,6 +157,22 @@ TEST_F(OneMaster, WhoAsksAgainWithTheSameTicketGetsTheSameAllocation) {
   EXPECT_EQ(free_cores(), 8);
   request["ticket"] = "short";
   EXPECT_FALSE(master_.handle(request).ok());
+}
+
+TEST_F(OneMaster, ANodeWhoseCoresAreNotClearYetIsAskedOnceMore) {
+  start_node(card(4, "0123456789abcdef"));
+  work_.refusals = 1;
+  EXPECT_EQ(acquire("red", 16)["cores"].size(), 16u);
+  ASSERT_TRUE(ask("release", "red").ok());
+  work_.refusals = 2;
+  const auto refused = master_.handle(
+      {{"call", "acquire"}, {"tenant", "red"}, {"name", "x"}, {"cores", 16}, {"kept", true}});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(refused.error().message.find("no node takes it: "), std::string::npos)
+      << refused.error().message;
+  EXPECT_EQ(work_.refusals, 0);
+  EXPECT_EQ(free_cores(), 16);
 }
 
 TEST_F(OneMaster, AKeepingNodeThatComesBackWithASmallerCardHasLostWhatItHad) {

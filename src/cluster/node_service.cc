@@ -124,13 +124,24 @@ Result<std::vector<std::shared_ptr<device::VirtualProcessor>>> NodeService::take
                fmt::format("no card of allocation '{}' is on this node", alloc.id)};
 }
 
-Status NodeService::grant(const AllocRecord& alloc) {
-  // What others have just given up may still be on the cores.
-  constexpr std::chrono::milliseconds kForOthers{1500};
+// What others have just given up may still run on the cores, or be cleared from them.
+Result<std::vector<std::shared_ptr<device::VirtualProcessor>>> NodeService::take_cards_when_free(
+    const AllocRecord& alloc) {
+  constexpr std::chrono::milliseconds kForOthers{1500}, kBetweenTries{5};
+  const auto last = std::chrono::steady_clock::now() + kForOthers;
   (void)closer_->wait_until_idle(kForOthers);
+  for (;;) {
+    auto taken = take_cards(alloc);
+    if (taken.ok() || taken.error().code != ErrorCode::kUnavailable) return taken;
+    if (std::chrono::steady_clock::now() >= last) return taken;
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+}
+
+Status NodeService::grant(const AllocRecord& alloc) {
   Granted granted{
       .record = alloc, .processors = {}, .traffic = std::make_shared<Traffic>(), .part = nullptr};
-  TESSERA_TRY(granted.processors, take_cards(alloc));
+  TESSERA_TRY(granted.processors, take_cards_when_free(alloc));
   if (alloc.cards_wanted > 1) {
     granted.part =
         std::make_shared<NodePart>(alloc, agent_->options().id,

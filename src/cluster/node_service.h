@@ -83,6 +83,8 @@ class NodeService : public Responder, public NodeWork {
   Result<Reply> open_as_peer(const nlohmann::json& request, std::uint64_t connection);
   Result<std::vector<std::shared_ptr<device::VirtualProcessor>>> take_cards(
       const AllocRecord& alloc);
+  Result<std::vector<std::shared_ptr<device::VirtualProcessor>>> take_cards_when_free(
+      const AllocRecord& alloc);
   std::optional<Peer> peer_of(std::uint64_t connection);
   void note_exchange(std::uint64_t connection);
   explicit NodeService(NodeServiceOptions options);
