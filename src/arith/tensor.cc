@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/huge_pages.h"
 
 namespace tessera {
 
@@ -21,7 +22,7 @@ Tensor Tensor::zeros(Format format, Shape dims) {
   tensor.format = format;
   const std::int64_t bytes = element_count(dims) * format_bytes(format);
   tensor.dims = std::move(dims);
-  tensor.bytes.assign(static_cast<std::size_t>(bytes), std::byte{0});
+  tensor.bytes = zeros_in_huge_pages(static_cast<std::size_t>(bytes));
   return tensor;
 }
 

@@ -10,6 +10,8 @@
 
 #include "arith/kernels/weights/kernel_image.h"
 #include "base/check.h"
+#include "base/copy_plane.h"
+#include "base/huge_pages.h"
 #include "base/quantity.h"
 #include "compile/even_ranges.h"
 #include "compile/kernel_compression.h"
@@ -30,13 +32,18 @@ constexpr std::int64_t kVectorAlignmentBytes = 4;
 // The whole product: configuration and the operands of its kernel image.
 struct Whole {
   ProductConfig product;
-  std::vector<std::byte> oihw;  // weights, empty if dynamic
+  // Weights, output channels first: the graph's tensor, or its transpose. Both empty if dynamic.
+  std::span<const std::byte> of_tensor;
+  std::vector<std::byte> transposed;
   const Tensor* bias = nullptr;
   std::vector<float> multipliers;
   std::vector<std::int32_t> zero_points;
   bool dynamic = false;
   Format moving = Format::kF16;  // of the moving operand
 
+  std::span<const std::byte> oihw() const {
+    return transposed.empty() ? of_tensor : std::span(transposed);
+  }
   std::int64_t output_channels() const {
     return product.image.groups * product.image.output_channels;
   }
@@ -86,7 +93,7 @@ Whole whole_conv(const graph::Graph& graph, const Node& node) {
   product.matrix = conv.matrix;
   set_post(conv.post, whole);
   set_integer(conv.integer, whole);
-  whole.oihw = weights.bytes;
+  whole.of_tensor = weights.bytes;
   return whole;
 }
 
@@ -94,15 +101,8 @@ Whole whole_conv(const graph::Graph& graph, const Node& node) {
 std::vector<std::byte> transposed(const Tensor& matrix) {
   const std::int64_t k = matrix.dims[matrix.dims.size() - 2];
   const std::int64_t n = matrix.dims[matrix.dims.size() - 1];
-  const std::int64_t element = format_bytes(matrix.format);
-  std::vector<std::byte> result(matrix.bytes.size());
-  for (std::int64_t row = 0; row < k; ++row) {
-    for (std::int64_t column = 0; column < n; ++column) {
-      std::memcpy(result.data() + (column * k + row) * element,
-                  matrix.bytes.data() + (row * n + column) * element,
-                  static_cast<std::size_t>(element));
-    }
-  }
+  std::vector<std::byte> result = zeros_in_huge_pages(matrix.bytes.size());
+  copy_plane(format_bytes(matrix.format), k, n, matrix.bytes.data(), {n, 1}, result.data(), {1, k});
   return result;
 }
 
@@ -141,7 +141,7 @@ Whole whole_matmul(const graph::Graph& graph, const Node& node) {
   set_post(matmul.post, whole);
   set_integer(matmul.integer, whole);
   whole.dynamic = b.constant == nullptr;
-  if (!whole.dynamic) whole.oihw = transposed(*b.constant);
+  if (!whole.dynamic) whole.transposed = transposed(*b.constant);
   return whole;
 }
 
@@ -170,7 +170,8 @@ class CompositeImage {
   }
   std::int64_t bytes_per_partition() const { return bytes_; }
   std::vector<std::byte> bytes() const {
-    std::vector<std::byte> result(static_cast<std::size_t>(partitions_ * bytes_));
+    std::vector<std::byte> result =
+        zeros_in_huge_pages(static_cast<std::size_t>(partitions_ * bytes_));
     for (const Part& part : parts_) {
       if (part.pitch == 0) continue;
       for (std::int64_t p = 0; p < partitions_; ++p) {
@@ -225,10 +226,11 @@ std::vector<std::byte> weights_of(const Whole& whole, const KernelSlice& slice,
   const KernelImageShape &all = whole.product.image, &part = slice.product.image;
   const std::int64_t channel = all.taps * format_bytes(all.format);
   const std::int64_t run = part.channels * channel;
-  std::vector<std::byte> weights(static_cast<std::size_t>(slice.output_channels * run));
+  std::vector<std::byte> weights =
+      zeros_in_huge_pages(static_cast<std::size_t>(slice.output_channels * run));
   for (std::int64_t o = 0; o < slice.output_channels; ++o) {
     const std::int64_t from = (slice.output_channel_first + o) * all.channels + channel_first;
-    std::memcpy(weights.data() + o * run, whole.oihw.data() + from * channel,
+    std::memcpy(weights.data() + o * run, whole.oihw().data() + from * channel,
                 static_cast<std::size_t>(run));
   }
   return weights;
@@ -249,7 +251,7 @@ KernelSlice make_slice(const Whole& whole, const Cut& cut, std::vector<std::byte
   CompositeImage composite(shape.rows);
   if (!whole.dynamic && shape.channels == whole.product.image.channels) {
     const std::int64_t kernel = shape.channels * shape.taps * format_bytes(shape.format);
-    composite.add(make_kernel_image(shape, whole.oihw.data() + first * kernel));
+    composite.add(make_kernel_image(shape, whole.oihw().data() + first * kernel));
   } else if (!whole.dynamic) {
     composite.add(make_kernel_image(shape, weights_of(whole, slice, cut.channel_first).data()));
   }

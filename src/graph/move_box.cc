@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/copy_plane.h"
 
 namespace tessera::graph {
 
@@ -307,6 +308,40 @@ ElementRange output_range(const CopyBox& box) {
   return range_of(box.output_offset, box.extents, box.output_strides);
 }
 
+namespace {
+
+// A plane of the two innermost axes after the other.
+void copy_box(const CopyBox& box, const std::byte* from, std::byte* to,
+              std::int64_t element_bytes) {
+  const std::size_t rank = box.extents.size();
+  const std::size_t outer = rank < 2 ? 0 : rank - 2;
+  const std::int64_t rows = rank < 2 ? 1 : box.extents[outer];
+  const auto strides = [&](const std::vector<std::int64_t>& all) {
+    return PlaneStrides{rank < 2 ? 0 : all[outer], rank == 0 ? 0 : all.back()};
+  };
+  const std::int64_t columns = rank == 0 ? 1 : box.extents.back();
+  if (rows == 0 || columns == 0) return;
+  const std::int64_t planes = box_elements(box) / (rows * columns);
+  std::vector<std::int64_t> at(outer, 0);
+  std::int64_t source = box.input_offset;
+  std::int64_t target = box.output_offset;
+  for (std::int64_t n = 0; n < planes; ++n) {
+    copy_plane(element_bytes, rows, columns, from + source * element_bytes,
+               strides(box.input_strides), to + target * element_bytes,
+               strides(box.output_strides));
+    for (std::size_t k = outer; k-- > 0;) {
+      source += box.input_strides[k];
+      target += box.output_strides[k];
+      if (++at[k] < box.extents[k]) break;
+      source -= box.input_strides[k] * box.extents[k];
+      target -= box.output_strides[k] * box.extents[k];
+      at[k] = 0;
+    }
+  }
+}
+
+}  // namespace
+
 Tensor moved(const MoveAttributes& move, std::span<const Tensor* const> inputs, Format format,
              const Shape& output_dims) {
   Tensor output = Tensor::zeros(format, output_dims);
@@ -317,23 +352,8 @@ Tensor moved(const MoveAttributes& move, std::span<const Tensor* const> inputs, 
     }
   }
   for (const CopyBox& box : move.copies) {
-    const Tensor& input = *inputs[static_cast<std::size_t>(box.input)];
-    std::vector<std::int64_t> at(box.extents.size(), 0);
-    const std::int64_t count = box_elements(box);
-    std::int64_t from = box.input_offset;
-    std::int64_t to = box.output_offset;
-    for (std::int64_t n = 0; n < count; ++n) {
-      std::memcpy(output.bytes.data() + static_cast<std::size_t>(to) * size,
-                  input.bytes.data() + static_cast<std::size_t>(from) * size, size);
-      for (std::size_t k = at.size(); k-- > 0;) {
-        from += box.input_strides[k];
-        to += box.output_strides[k];
-        if (++at[k] < box.extents[k]) break;
-        from -= box.input_strides[k] * box.extents[k];
-        to -= box.output_strides[k] * box.extents[k];
-        at[k] = 0;
-      }
-    }
+    copy_box(box, inputs[static_cast<std::size_t>(box.input)]->bytes.data(), output.bytes.data(),
+             format_bytes(format));
   }
   return output;
 }

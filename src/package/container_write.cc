@@ -2,6 +2,7 @@
 #include <flatbuffers/flatbuffers.h>
 
 #include <algorithm>
+#include <future>
 #include <map>
 #include <utility>
 
@@ -220,6 +221,9 @@ FileContents contents_of(const Package& package) {
   fb::PackageT table;
   SectionPieces section;
   PreparedPieces prepared;
+  // Beside the digests of the constants, which are as large.
+  std::future<Sha256> digest =
+      std::async(std::launch::async, [&] { return sha256(package.weights); });
   section.add(package.weights);
   if (package.prepared != nullptr) add_kernels(*package.prepared, section, table);
   PlacedConstants placed;
@@ -236,7 +240,7 @@ FileContents contents_of(const Package& package) {
   weights->format = static_cast<std::uint8_t>(Format::kU8);
   weights->dims = {static_cast<std::int64_t>(package.weights.size())};
   weights->bytes = package.weights.size();
-  weights->sha256 = to_fb(sha256(package.weights));
+  weights->sha256 = to_fb(digest.get());
   table.constants.push_back(std::move(weights));
   table.chip_name = package.chip_name;
   table.graph_text = graph::dump(*package.graph);

@@ -1,8 +1,13 @@
 #include "arith/kernels/weights/kernel_image.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <span>
 
 #include "base/check.h"
+#include "base/element_size.h"
+#include "base/huge_pages.h"
 #include "base/quantity.h"
 
 namespace tessera {
@@ -44,13 +49,36 @@ ElementPlace place_in_kernel_image(const KernelImageShape& shape, const KernelEl
   return {.partition = row, .offset = place * bytes};
 }
 
+namespace {
+
+constexpr std::int64_t kOutputsTogether = 32;
+
+// The weights of `count` output channels; those of one (channel, tap) go beside each other, inner[(channel, tap)]
+// behind `base`.
+template <typename Element>
+void put_outputs(const std::byte* source, std::int64_t count, std::span<const std::int64_t> inner,
+                 std::byte* base) {
+  const std::size_t run = inner.size();
+  std::array<Element, kOutputsTogether> line;
+  for (std::size_t k = 0; k < run; ++k) {
+    for (std::int64_t o = 0; o < count; ++o) {
+      const std::size_t at = static_cast<std::size_t>(o) * run + k;
+      std::memcpy(&line[static_cast<std::size_t>(o)], source + at * sizeof(Element),
+                  sizeof(Element));
+    }
+    std::memcpy(base + inner[k], line.data(), static_cast<std::size_t>(count) * sizeof(Element));
+  }
+}
+
+}  // namespace
+
 std::vector<std::byte> make_kernel_image(const KernelImageShape& shape, const std::byte* oihw) {
   TESSERA_CHECK(shape.rows > 0 && shape.columns > 0, "kernel image of {} x {}", shape.rows,
                 shape.columns);
   TESSERA_CHECK(!shape.channel_wise || shape.channels == 1, "channel-wise with {} channels",
                 shape.channels);
   const std::int64_t pitch = shape.bytes_per_partition();
-  std::vector<std::byte> image(static_cast<std::size_t>(shape.rows * pitch));
+  std::vector<std::byte> image = zeros_in_huge_pages(static_cast<std::size_t>(shape.rows * pitch));
   const std::int64_t bytes = format_bytes(shape.format);
   // Where (channel, tap) goes does not depend on the output channel but for its start.
   std::vector<std::int64_t> inner;
@@ -60,15 +88,20 @@ std::vector<std::byte> make_kernel_image(const KernelImageShape& shape, const st
       inner.push_back(place.partition * pitch + place.offset);
     }
   }
+  // Output channels of a block of columns lie beside each other; of a channel-wise kernel, in a partition each.
+  const std::int64_t together = shape.channel_wise ? 1 : kOutputsTogether;
+  const auto run = static_cast<std::int64_t>(inner.size());
   const std::byte* source = oihw;
   for (std::int64_t group = 0; group < shape.groups; ++group) {
-    for (std::int64_t oc = 0; oc < shape.output_channels; ++oc) {
+    for (std::int64_t oc = 0; oc < shape.output_channels;) {
+      const std::int64_t of_block = shape.columns - oc % shape.columns;
+      const std::int64_t count = std::min({together, of_block, shape.output_channels - oc});
       const ElementPlace start = place_in_kernel_image(shape, {group, oc, 0, 0});
       std::byte* const base = image.data() + start.partition * pitch + start.offset;
-      for (const std::int64_t place : inner) {
-        std::memcpy(base + place, source, static_cast<std::size_t>(bytes));
-        source += bytes;
-      }
+      with_element(
+          bytes, [&](auto element) { put_outputs<decltype(element)>(source, count, inner, base); });
+      source += count * run * bytes;
+      oc += count;
     }
   }
   return image;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/element_size.h"
 #include "base/quantity.h"
 
 namespace tessera {
@@ -245,21 +246,31 @@ struct Survey {
   explicit Survey(std::uint32_t element_bytes) : values(element_bytes) {}
   Values values;
   bool has_zero = false;
-  // Groups with k elements of n, by [k][n == 64].
-  std::vector<std::pair<std::int64_t, std::int64_t>> groups;  // elements, not zero
+  // How many groups have n elements, of which k are not zero: [n][k].
+  std::array<std::array<std::int64_t, kStreamGroupElements + 1>, kStreamGroupElements + 1> groups{};
 };
+
+// How many of a group's elements are not zero.
+template <typename Element>
+std::int64_t count_nonzero(const std::byte* at, std::int64_t elements) {
+  std::array<Element, kStreamGroupElements> group{};
+  std::memcpy(group.data(), at, static_cast<std::size_t>(elements) * sizeof(Element));
+  std::int64_t count = 0;
+  for (const Element element : group) count += element != 0;
+  return count;
+}
 
 Survey survey(const KernelRows& image, const KernelStream& form) {
   Survey result(form.element_bytes);
-  for_each_group(image, form, [&](std::int64_t elements, const std::byte* at) {
-    std::int64_t kept = 0;
-    for (std::int64_t i = 0; i < elements; ++i) {
-      const std::uint32_t element = element_at(at + i * form.element_bytes, form.element_bytes);
-      if (element != 0) ++kept;
-      result.values.add(element);
-    }
-    if (kept < elements) result.has_zero = true;
-    result.groups.emplace_back(elements, kept);
+  with_element(form.element_bytes, [&](auto element) {
+    for_each_group(image, form, [&](std::int64_t elements, const std::byte* at) {
+      const std::int64_t kept = count_nonzero<decltype(element)>(at, elements);
+      if (kept < elements) result.has_zero = true;
+      ++result.groups[static_cast<std::size_t>(elements)][static_cast<std::size_t>(kept)];
+      for (std::int64_t i = 0; i < elements && !result.values.many(); ++i) {
+        result.values.add(element_at(at + i * form.element_bytes, form.element_bytes));
+      }
+    });
   });
   return result;
 }
@@ -267,9 +278,13 @@ Survey survey(const KernelRows& image, const KernelStream& form) {
 void set_stored_bytes(const Survey& survey, const KernelRows& image, KernelStream& form) {
   std::int64_t bytes = std::int64_t{form.palette_entries} * form.element_bytes +
                        image.partitions * (image.bytes - form.image_bytes);
-  for (const auto& [elements, kept] : survey.groups) {
-    if (form.zero_mask) bytes += ceil_div(elements, 8);
-    bytes += values_bytes(form, form.zero_mask ? kept : elements);
+  for (std::int64_t elements = 1; elements <= kStreamGroupElements; ++elements) {
+    for (std::int64_t kept = 0; kept <= elements; ++kept) {
+      std::int64_t of_group = values_bytes(form, form.zero_mask ? kept : elements);
+      if (form.zero_mask) of_group += ceil_div(elements, 8);
+      bytes += survey.groups[static_cast<std::size_t>(elements)][static_cast<std::size_t>(kept)] *
+               of_group;
+    }
   }
   form.stored_bytes = static_cast<std::uint64_t>(bytes);
 }
