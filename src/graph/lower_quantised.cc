@@ -7,8 +7,8 @@
 //                        scale 1 times the scales (all zero points equal)
 //   QLinearConv, QLinearMatMul    -> integer Conv, MatMul that requantise
 //   ConvInteger                   -> integer Conv with an int32 result; a zero point of x that is
-//                        computed at run time is taken off behind it, times the sums of weights
-//                        that lie under x (a constant)
+//                        computed at run time is put around x in place of the padding and taken
+//                        off behind the convolution, times the sums of the weights
 //
 // Other scales and zero points are lower_dynamic_quantised.cc's, MatMulInteger is
 // lower_integer_product.cc's. The pass `fuse_quantisation` later moves the identities into the
@@ -22,10 +22,10 @@
 #include "graph/conv_nodes.h"
 #include "graph/lower_quantised_product.h"
 #include "graph/matmul_nodes.h"
+#include "graph/move_box.h"
 #include "graph/operators.h"
 #include "graph/quantised_value.h"
 #include "graph/refusals.h"
-#include "model/evaluate.h"
 
 namespace tessera::graph {
 
@@ -104,30 +104,49 @@ TensorId image_weights(Op& op, std::size_t w) {
   return op.at.emit_reshape(op, "image", weights, as_image(op.input_dims(w)));
 }
 
-// What a zero point of 1 adds to the sums of a ConvInteger whose own is 0: the weights that do not
-// lie in the padding, [1, OC, OH, OW], or [1, OC, 1, 1] where they are the same everywhere.
-Constant weights_under_input(const Op& op) {
-  Shape dims = op.input_dims(0);
-  dims[0] = 1;
-  const std::vector<double> ones(static_cast<std::size_t>(element_count(dims)), 1.0);
-  const Constant x = constant_from_reals(op.input_type(0).format, dims, ones);
-  model::Node node = op.node;
-  node.inputs[2] = "";
-  const std::vector<const Tensor*> operands = {x.get(), op.constant(1).get(), nullptr,
-                                               op.constant(3).get()};
-  const auto sums = model::evaluate(node, op.opset, std::span(operands).first(node.inputs.size()));
-  if (!sums.ok()) return nullptr;
-  const Shape image = as_image((*sums)[0].dims);
-  const std::vector<double> values = reals((*sums)[0]);
-  const auto plane = static_cast<std::size_t>(image[2] * image[3]);
-  std::vector<double> channels;
-  bool uniform = true;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (i % plane == 0) channels.push_back(values[i]);
-    uniform &= values[i] == channels.back();
+// What a zero point of 1 adds to the sums of a ConvInteger without padding whose own is 0: the sums of its weights,
+// [1, OC, 1, 1].
+Constant weight_sums(const Op& op, const std::vector<std::int32_t>& weight_points) {
+  const std::vector<std::int64_t> weights = integers(*op.constant(1));
+  const auto outputs = static_cast<std::size_t>(op.input_dims(1)[0]);
+  const std::size_t of_output = weights.size() / outputs;
+  std::vector<double> sums(outputs);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const std::size_t output = i / of_output;
+    const std::int32_t point = weight_points[weight_points.size() == 1 ? 0 : output];
+    sums[output] += static_cast<double>(weights[i] - point);
   }
-  return uniform ? constant_from_reals(Format::kI32, {1, image[1], 1, 1}, channels)
-                 : constant_from_reals(Format::kI32, image, values);
+  return constant_from_reals(Format::kI32, {1, static_cast<std::int64_t>(outputs), 1, 1}, sums);
+}
+
+// [N, C, H, W] with its zero point, one element that is computed, around it in place of the padding of `conv`.
+TensorId padded_with(Op& op, TensorId image, TensorId point, ConvAttributes& conv) {
+  if (conv.pad_top + conv.pad_bottom + conv.pad_left + conv.pad_right == 0) return image;
+  const Shape dims = op.at.tensor(image).dims;
+  const std::int64_t height = dims[2] + conv.pad_top + conv.pad_bottom;
+  const std::int64_t width = dims[3] + conv.pad_left + conv.pad_right;
+  const Shape padded = {dims[0], dims[1], height, width};
+  MoveAttributes move;
+  const auto add = [&](std::int32_t input, std::int64_t top, std::int64_t left, std::int64_t rows,
+                       std::int64_t columns) {
+    if (rows == 0 || columns == 0) return;
+    CopyBox box = dense_box(dims[0] * dims[1] * rows * columns);
+    box.input = input;
+    box.output_offset = top * width + left;
+    box.extents = {dims[0], dims[1], rows, columns};
+    box.input_strides = {dims[1] * rows * columns, rows * columns, columns, 1};
+    if (input == 1) box.input_strides = {0, 0, 0, 0};
+    box.output_strides = {dims[1] * height * width, height * width, width, 1};
+    move.copies.push_back(std::move(box));
+  };
+  const std::int64_t below = conv.pad_top + dims[2], beside = conv.pad_left + dims[3];
+  add(0, conv.pad_top, conv.pad_left, dims[2], dims[3]);
+  add(1, 0, 0, conv.pad_top, width);
+  add(1, below, 0, conv.pad_bottom, width);
+  add(1, conv.pad_top, 0, dims[2], conv.pad_left);
+  add(1, conv.pad_top, beside, dims[2], conv.pad_right);
+  conv.pad_top = conv.pad_bottom = conv.pad_left = conv.pad_right = 0;
+  return op.at.emit(op, "padded", {image, point}, move, op.at.tensor(image).format, padded);
 }
 
 }  // namespace
@@ -198,21 +217,22 @@ Lowered lower_conv_integer(Op& op) {
   const bool computed = op.has_input(2) && op.constant(2) == nullptr;
   const auto x = computed ? std::vector<std::int32_t>{0} : zero_points(op, 2);
   if (!w || !x || x->size() != 1) return unknown_scales(op);
-  const ConvAttributes conv = integer_conv(op, 1, {1.0f, (*x)[0], {1.0f}, *w});
+  ConvAttributes conv = integer_conv(op, 1, {1.0f, (*x)[0], {1.0f}, *w});
   if (!computed) {
     emit_conv(op, op.output(0), {op.at.value(op.input(0)), image_weights(op, 1)}, conv);
     return Lowered::done();
   }
-  const Constant under = weights_under_input(op);
-  if (under == nullptr || element_count(op.input_dims(2)) != 1) return unknown_scales(op);
+  if (element_count(op.input_dims(2)) != 1) return unknown_scales(op);
   Composer make(op);
-  const TensorId image = make.reshaped(op.at.value(op.input(0)), as_image(op.input_dims(0)));
+  const TensorId zero = make.reshaped(op.at.value(op.input(2)), {1});
+  const TensorId image = padded_with(
+      op, make.reshaped(op.at.value(op.input(0)), as_image(op.input_dims(0))), zero, conv);
   const TensorId sum = op.at.emit(op, "sum", {image, image_weights(op, 1)}, conv, Format::kI32,
                                   as_image(op.output_dims(0)));
   const TensorId point = make.reshaped(op.at.value(op.input(2)), {});
   const TensorId excess =
       make.binary(BinaryFunction::kMultiply, point,
-                  op.at.constant(op.node.name + ".weights_under_input", under), Format::kI32);
+                  op.at.constant(op.node.name + ".weight_sums", weight_sums(op, *w)), Format::kI32);
   make.output(0, BinaryFunction::kSubtract, sum, excess);
   return Lowered::done();
 }

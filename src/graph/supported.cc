@@ -8,6 +8,7 @@
 #include "arith/unary_functions.h"
 #include "graph/operators.h"
 #include "model/evaluate.h"
+#include "model/import.h"
 #include "model/infer.h"
 
 namespace tessera::graph {
@@ -234,6 +235,15 @@ std::string supported_operators_markdown() {
       "data\n"
       "runs both branches and picks.\n\n";
   for (const std::string& name : model::expanded_operators()) text += fmt::format("- {}\n", name);
+  text +=
+      "\n## Of com.microsoft\n\nWhat converters and quantisers of ONNX Runtime write is written "
+      "out in operators of the\n"
+      "standard when a model is read (`src/model/contrib/`). QuantizeLinear and DequantizeLinear "
+      "are those of the\n"
+      "standard. DynamicQuantizeLSTM has the values of its 8-bit weights and multiplies them with "
+      "its inputs as they\n"
+      "are. An attribute or a layout that is not known is an error which names it.\n\n";
+  for (const std::string& name : model::contrib_operators()) text += fmt::format("- {}\n", name);
   return text;
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/contrib/expand_contrib.h"
 #include "model/import_domain.h"
 #include "model/import_function.h"
 #include "model/import_graph.h"
@@ -82,6 +83,10 @@ Result<Model> import_model(onnx::ModelProto& proto, const std::string& name,
               .graph = {},
               .external_files = {}};
   TESSERA_TRY(model.opsets, import_opsets(proto));
+  const auto standard = model.opsets.find("");
+  if (standard != model.opsets.end()) {
+    TESSERA_RETURN_IF_ERROR(expand_contrib_operators(proto, standard->second));
+  }
   TESSERA_RETURN_IF_ERROR(inline_functions(proto, model.opsets, limits));
   GraphImport context(proto.graph(), limits, folder, model.opsets);
   TESSERA_TRY(model.graph, import_graph(*proto.mutable_graph(), context));

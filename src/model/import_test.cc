@@ -125,9 +125,43 @@ TEST(Import, DomainAiOnnxIsTheDefaultDomain) {
 
 TEST(Import, MicrosoftDomainNeedsNoImport) {
   ModelBuilder builder;
-  builder.input("x", Format::kF32, {1}).node("QGemm", {"x"}, {"y"}).output("y");
+  builder.input("x", Format::kF32, {1}).node("Inverse", {"x"}, {"y"}).output("y");
   builder.last_node().set_domain("com.microsoft");
   EXPECT_EQ(imported(builder).graph.nodes[0].domain, "com.microsoft");
+}
+
+// The model's nodes, "Add Erf Mul", or the error.
+std::string written_out(ModelBuilder& builder) {
+  builder.last_node().set_domain("com.microsoft");
+  const Result<Model> model = builder.model();
+  if (!model.ok()) return model.error().to_string();
+  std::string text;
+  for (const Node& node : model->graph.nodes) text += (text.empty() ? "" : " ") + node.op_type;
+  return text;
+}
+
+TEST(Import, OperatorsOfMicrosoftAreWrittenOutInThoseOfTheStandard) {
+  ModelBuilder plain;
+  plain.input("x", Format::kU8, {4}).initializer("s", Tensor::zeros(Format::kF32, {}));
+  plain.node("DequantizeLinear", {"x", "s"}, {"y"}).output("y");
+  EXPECT_EQ(written_out(plain), "DequantizeLinear");
+  ModelBuilder gelu;
+  gelu.input("x", Format::kF32, {4}).node("QuickGelu", {"x"}, {"y"}).output("y");
+  EXPECT_EQ(written_out(gelu), "Constant CastLike Mul Sigmoid Mul Identity");
+  ModelBuilder missing;
+  missing.input("x", Format::kF32, {4}).node("QGemm", {"x"}, {"y"}, {}, "it").output("y");
+  EXPECT_EQ(written_out(missing),
+            "importing 'test.onnx': node 'it' (QGemm): operator of com.microsoft without its input "
+            "1   [invalid model]");
+  ModelBuilder pool;
+  pool.input("x", Format::kU8, {1, 4, 4, 3}).initializer("s", Tensor::zeros(Format::kF32, {}));
+  pool.node("QLinearGlobalAveragePool", {"x", "s", "", "s"}, {"y"},
+            {{"channels_last", std::int64_t{1}}}, "it");
+  pool.output("y");
+  EXPECT_EQ(
+      written_out(pool),
+      "importing 'test.onnx': node 'it' (QLinearGlobalAveragePool): operator of com.microsoft "
+      "with the attribute channels_last = 1   [unsupported]");
 }
 
 TEST(Import, ModelOfTheFirstIrVersionsMeansOpsetOne) {

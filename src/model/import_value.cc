@@ -1,5 +1,7 @@
 #include "model/import_value.h"
 
+#include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "model/import_message.h"
@@ -16,6 +18,12 @@ Result<Dimension> import_dimension(const onnx::TensorShapeProto::Dimension& prot
       return invalid_model("dimension {}: its name {} is not UTF-8", index,
                            in_quotes(dimension.name));
     }
+    // Without a letter, as "?" or "-1" that some converters write, it names nothing that others share.
+    const bool has_letter = std::ranges::any_of(dimension.name, [](char c) {
+      const auto byte = static_cast<unsigned char>(c);
+      return byte >= 0x80 || std::isalpha(byte) != 0;
+    });
+    if (!has_letter) dimension.name.clear();
   }
   if (proto.has_dim_value()) {
     if (proto.dim_value() < -1) {

@@ -21,7 +21,26 @@ namespace tessera::model {
 namespace {
 
 // What open dimensions that are no batch are tried at, after the default.
-constexpr std::array<std::int64_t, 7> kLongerDimensions = {16, 64, 256, 1024, 4096, 16384, 65536};
+// The second row are sizes that pictures have.
+constexpr auto kLongerDimensions = std::to_array<std::int64_t>({
+    16,
+    64,
+    256,
+    1024,
+    4096,
+    16384,
+    65536,  //
+    32,
+    48,
+    96,
+    128,
+    192,
+    224,
+    320,
+    384,
+    512,
+    640,
+});
 
 // What the shapes of inputs say of dimensions that have a name.
 std::map<std::string, std::int64_t> named_dimensions(const Subgraph& graph,
@@ -82,6 +101,10 @@ class Inference {
     return error;
   }
 
+  // Outputs of another shape than the file declares are noted, and no error.
+  void take_any_output() { takes_any_output_ = true; }
+  // After a run that failed: whether that was the reason.
+  bool differs_from_file() const { return differs_from_file_; }
   // After a run that failed: the inputs behind the operand that was not known.
   std::vector<std::string> inputs_behind_failure() const;
 
@@ -100,13 +123,14 @@ class Inference {
   Status check_names() const;
   Result<Shape> input_shape(const ValueInfo& input, const std::string& name);
   Status place_output(const ValueInfo& output);
-  Status check_declared(const ValueInfo& output, const TypedValue& found) const;
+  Status check_declared(const ValueInfo& output, const TypedValue& found);
   std::vector<std::string> inputs_behind(const std::string& value) const;
 
   const Model& model_;
   const InferOptions& options_;
   const std::map<std::string, std::int64_t> named_;  // dimensions that given shapes settle
   const std::int64_t long_dimension_;
+  bool takes_any_output_ = false, differs_from_file_ = false;
   InferredModel result_;
   Scope scope_;
   Walk walk_;
@@ -311,8 +335,8 @@ std::vector<std::string> Inference::inputs_behind_failure() const {
   return {};
 }
 
-// What the file says about an output must be what was found.
-Status Inference::check_declared(const ValueInfo& output, const TypedValue& found) const {
+// What the file says about an output must be what was found; of a shape, as long as another guess may fit it.
+Status Inference::check_declared(const ValueInfo& output, const TypedValue& found) {
   if (output.has_format && found.format != output.format) {
     return ops::invalid(fmt::format("output '{}' has format {}, the file declares {}", output.name,
                                     format_name(found.format), format_name(output.format)));
@@ -329,9 +353,15 @@ Status Inference::check_declared(const ValueInfo& output, const TypedValue& foun
     if (!declared.empty()) declared += 'x';
     declared += dimension.value < 0 ? "?" : std::to_string(dimension.value);
   }
-  return ops::invalid(fmt::format("output '{}' has shape {}, the file declares {}", output.name,
-                                  ops::shape_text(found.dims),
-                                  declared.empty() ? "scalar" : declared));
+  std::string differs =
+      fmt::format("output '{}' has shape {}, the file declares {}", output.name,
+                  ops::shape_text(found.dims), declared.empty() ? "scalar" : declared);
+  if (!takes_any_output_) {
+    differs_from_file_ = true;
+    return ops::invalid(differs);
+  }
+  result_.defaulted.push_back(std::move(differs));
+  return {};
 }
 
 }  // namespace
@@ -341,7 +371,8 @@ namespace {
 Result<InferredModel> infer_with(const Model& model, const InferOptions& asked,
                                  const std::shared_ptr<const void>& owner) {
   const InferOptions options = with_open_shapes(model.graph, asked);
-  auto first = Inference(model, options, options.default_dimension, owner).run();
+  Inference inference(model, options, options.default_dimension, owner);
+  auto first = inference.run();
   if (first.ok()) return first;
   const std::set<std::string> batches = batch_names(model.graph);
   bool open = false;  // is there anything to try?
@@ -356,7 +387,11 @@ Result<InferredModel> infer_with(const Model& model, const InferOptions& asked,
     auto longer = Inference(model, options, dimension, owner).run();
     if (longer.ok()) return longer;
   }
-  return first;
+  if (!inference.differs_from_file()) return first;
+  // Other runtimes take such a file as well.
+  Inference lenient(model, options, options.default_dimension, owner);
+  lenient.take_any_output();
+  return lenient.run();
 }
 
 }  // namespace

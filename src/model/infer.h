@@ -35,7 +35,8 @@ struct InferOptions {
 
 // An open dimension that no option settles is what another input has for the same name, or else the default. Where the model has no meaning
 // at that size (a window that does not fit), the open dimensions that are no batch (not the first
-// of an input, nor named like one) are tried at 16, 64, 256 ... 65536.
+// of an input, nor named like one) are tried at 16, 64, 256 ... 65536, then at sizes that pictures have, from 32 to 640.
+// An output of another shape than the file declares is noted where no guess gives the declared one.
 // An error names node, operator and reason (for example an input shape an operator cannot take).
 Result<InferredModel> infer(const Model& model, const InferOptions& options);
 // The same without copies of the model's tensors: constants of the result that are such keep all of the

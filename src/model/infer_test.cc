@@ -233,13 +233,25 @@ TEST(Infer, AnOpenLengthGrowsUntilTheModelHasAMeaningAndABatchStaysOne) {
                      "state: dimension 1 ('batch') taken as 1"}));
 }
 
+TEST(Infer, AGuessThatGivesTheDeclaredShapeIsTaken) {
+  Sketch sketch;
+  sketch.input("x", {});
+  sketch.model().graph.inputs[0] = declare("x", Format::kF32, {{1, ""}, {-1, "length"}});
+  sketch.node("Relu", {"x"}, {"y"});
+  sketch.output(declare("y", Format::kF32, {{1, ""}, {64, ""}}));
+  EXPECT_EQ(sketch.infer()->defaulted, (Strings{"x: dimension 1 ('length') taken as 64"}));
+}
+
 TEST(InferErrors, ALyingFileIsFoundOut) {
   Sketch sketch;
   sketch.input("x", {2, 3}).node("Relu", {"x"}, {"y"});
   sketch.output(declare("y", Format::kF32, {{2, ""}, {4, ""}}));
-  EXPECT_EQ(sketch.error(), "output 'y' has shape 2x3, the file declares 2x4   [invalid model]");
+  EXPECT_EQ(sketch.infer()->defaulted,
+            (Strings{"output 'y' has shape 2x3, the file declares 2x4"}));
+  EXPECT_EQ(sketch.infer()->values.at("y").dims, (Shape{2, 3}));
   sketch.model().graph.outputs[0] = declare("y", Format::kF32, {{-1, "n"}, {3, ""}, {1, ""}});
-  EXPECT_EQ(sketch.error(), "output 'y' has shape 2x3, the file declares ?x3x1   [invalid model]");
+  EXPECT_EQ(sketch.infer()->defaulted,
+            (Strings{"output 'y' has shape 2x3, the file declares ?x3x1"}));
   sketch.model().graph.outputs[0] = declare("y", Format::kI32, {{2, ""}, {3, ""}});
   EXPECT_EQ(sketch.error(), "output 'y' has format f32, the file declares i32   [invalid model]");
   sketch.model().graph.outputs[0] = declare("y", Format::kF32, {{-1, "n"}, {3, ""}});

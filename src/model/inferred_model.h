@@ -17,9 +17,10 @@ struct InferredModel {
   // values have names that are unique in the whole model. Some belong to the model, which outlives
   // this.
   std::vector<std::shared_ptr<const Node>> nodes;
-  std::vector<std::string> inputs;     // tensors the caller supplies
-  std::vector<std::string> outputs;    // tensors the caller gets
-  std::vector<std::string> defaulted;  // "x: dimension 2 ('height') taken as 1", to be printed
+  std::vector<std::string> inputs;   // tensors the caller supplies
+  std::vector<std::string> outputs;  // tensors the caller gets
+  // To be printed: "x: dimension 2 ('height') taken as 1"; outputs that the file declares otherwise.
+  std::vector<std::string> defaulted;
 };
 
 }  // namespace tessera::model

@@ -1,0 +1,300 @@
+#include <fmt/format.h>
+
+#include "model/contrib/operators.h"
+
+namespace tessera::model::contrib {
+namespace {
+
+constexpr std::int64_t kSizeMax = std::int64_t{1} << 30;  // that an attribute may say
+
+// Scores, values and what becomes of them.
+struct Heads {
+  std::string query, key, value;  // [..., S, H], [..., T, H], [..., T, H]
+  std::string past;               // positions before the first query, one element; "" for none
+  bool causal = false;
+  std::string mask, bias;  // added to the scores
+};
+
+std::string joined(Body& body, const std::vector<std::string>& parts) {
+  return body.node("Concat", parts, {{"axis", std::int64_t{0}}});
+}
+
+// x; an error of the model where it has not so many dimensions, which the operator allows with another meaning.
+std::string of_rank(Body& body, const std::string& x, std::int64_t rank) {
+  std::vector<std::string> lengths;
+  for (std::int64_t axis = 0; axis < rank; ++axis) lengths.push_back(body.length(x, axis));
+  return body.node("Reshape", {x, joined(body, lengths)});
+}
+
+// [B, S, heads * H] as [B, heads, S, H].
+std::string in_heads(Body& body, const std::string& x, std::int64_t heads) {
+  return body.transposed(body.reshaped(of_rank(body, x, 3), {0, 0, heads, -1}), {0, 2, 1, 3});
+}
+
+// 0 where `keep`, an integer a position, is not 0, and else `filter`: [B, 1, 1, T].
+std::string mask_of(Body& body, const std::string& keep, float filter, const std::string& like) {
+  constexpr std::int64_t kBool = onnx::TensorProto::BOOL;
+  const std::string kept = body.cast(body.reshaped(of_rank(body, keep, 2), {0, 1, 1, -1}), kBool);
+  return body.node("Where", {kept, body.number(0, like), body.number(filter, like)});
+}
+
+// What `scores` [..., S, T] give a position behind its query: the least number there is.
+std::string without_later(Body& body, const std::string& scores, const std::string& past) {
+  const auto range = [&](std::int64_t axis) {
+    const std::string count = body.reshaped(body.length(scores, axis), {});
+    return body.node("Range", {body.whole(0), count, body.whole(1)});
+  };
+  std::string query = range(-2);
+  if (!past.empty()) query = body.node("Add", {query, past});
+  const std::string is_later =
+      body.node("Greater", {body.reshaped(range(-1), {1, -1}), body.reshaped(query, {-1, 1})});
+  return body.node("Where", {is_later, body.number(-65504, scores), scores});
+}
+
+// softmax(query x key^T x scale + mask) x value.
+std::string attended(Body& body, const Heads& heads, const std::vector<std::int64_t>& turned) {
+  std::string scores = body.node("MatMul", {heads.query, body.transposed(heads.key, turned)});
+  if (body.real("scale", 0) != 0) {
+    scores = body.node("Mul", {scores, body.number(body.real("scale", 0), scores)});
+  } else {
+    const std::string size = body.cast(body.length(heads.query, -1), kFloat);
+    std::string root = body.node("Sqrt", {size});
+    constexpr std::int64_t kSinceCastLike = 15;
+    if (body.opset() >= kSinceCastLike) root = body.node("CastLike", {root, scores});
+    scores = body.node("Div", {scores, root});
+  }
+  for (const std::string& added : {heads.bias, heads.mask}) {
+    if (!added.empty()) scores = body.node("Add", {scores, added});
+  }
+  if (heads.causal) scores = without_later(body, scores, heads.past);
+  const std::string shares = body.node("Softmax", {scores}, {{"axis", std::int64_t{-1}}});
+  return body.node("MatMul", {shares, heads.value});
+}
+
+// [B, heads, S, H] as [B, S, heads * H].
+std::string out_of_heads(Body& body, const std::string& x) {
+  return body.reshaped(body.transposed(x, {0, 2, 1, 3}), {0, 0, -1});
+}
+
+std::string appended(Body& body, const std::string& past, const std::string& x) {
+  return past.empty() ? x : body.node("Concat", {past, x}, {{"axis", std::int64_t{2}}});
+}
+
+// Query, key, value, bias of all, kept positions, bias of the scores, past keys and values.
+Refusal write_multi_head(Body& body) {
+  if (!body.has(1) || !body.has(2)) return "query, key and value in one tensor";
+  if (body.has(6) != body.has(7)) return "a past key without its value";
+  const std::int64_t count = body.integer("num_heads", 0);
+  std::vector<std::string> operands = {body.in(0), body.in(1), body.in(2)};
+  if (body.has(3)) {
+    const std::string three = body.reshaped(body.in(3), {3, -1});
+    for (std::int64_t i = 0; i < 3; ++i) {
+      const std::string bias = body.node("Gather", {three, body.whole(i)});
+      const auto at = static_cast<std::size_t>(i);
+      operands[at] = body.node("Add", {operands[at], bias});
+    }
+  }
+  Heads heads{.query = in_heads(body, operands[0], count),
+              .key = appended(body, body.in(6), in_heads(body, operands[1], count)),
+              .value = appended(body, body.in(7), in_heads(body, operands[2], count)),
+              .past = body.has(6) ? body.length(body.in(6), 2) : "",
+              .causal = body.integer("unidirectional", 0) != 0,
+              .mask = {},
+              .bias = body.in(5)};
+  if (body.has(4)) {
+    heads.mask = mask_of(body, body.in(4), body.real("mask_filter_value", -10000), heads.query);
+  }
+  if (body.wants(1)) body.output(1, heads.key);
+  if (body.wants(2)) body.output(2, heads.value);
+  body.output(0, out_of_heads(body, attended(body, heads, {0, 1, 3, 2})));
+  return {};
+}
+
+// One product for query, key and value; input, weights, bias, kept positions, past, bias of the scores.
+Refusal write_attention(Body& body) {
+  if (body.integer("do_rotary", 0) != 0) return "the attribute do_rotary = 1";
+  if (body.has(6)) return "the input past_sequence_length";
+  const std::int64_t count = body.integer("num_heads", 0);
+  std::string all = body.node("MatMul", {body.in(0), body.in(1)});
+  if (body.has(2)) all = body.node("Add", {all, body.in(2)});
+  std::vector<std::int64_t> sizes = body.integers("qkv_hidden_sizes");
+  std::vector<std::string> parts;
+  if (sizes.empty()) {
+    const std::string three = body.reshaped(all, {0, 0, 3, -1});
+    for (std::int64_t i = 0; i < 3; ++i) {
+      parts.push_back(body.node("Gather", {three, body.whole(i)}, {{"axis", std::int64_t{2}}}));
+    }
+  } else {
+    parts = body.split(all, 2, sizes);
+  }
+  const auto past = [&](std::int64_t i) {
+    return body.has(4) ? body.node("Gather", {body.in(4), body.whole(i)}) : std::string();
+  };
+  const std::string past_key = past(0), past_value = past(1);
+  Heads heads{.query = in_heads(body, parts[0], count),
+              .key = appended(body, past_key, in_heads(body, parts[1], count)),
+              .value = appended(body, past_value, in_heads(body, parts[2], count)),
+              .past = body.has(4) ? body.length(past_key, 2) : "",
+              .causal = body.integer("unidirectional", 0) != 0,
+              .mask = {},
+              .bias = body.in(5)};
+  if (body.has(3)) {
+    heads.mask = mask_of(body, body.in(3), body.real("mask_filter_value", -10000), heads.query);
+  }
+  if (body.wants(1)) {
+    const auto one = [&](const std::string& x) {
+      return body.node("Reshape", {x, joined(body, {body.list({1}), body.node("Shape", {x})})});
+    };
+    body.output(1, joined(body, {one(heads.key), one(heads.value)}));
+  }
+  body.output(0, out_of_heads(body, attended(body, heads, {0, 1, 3, 2})));
+  return {};
+}
+
+// The halves of the last axis of x [..., S, H], turned by the angles of its positions: [S, H / 2] each.
+std::string rotated(Body& body, const std::string& x, const std::string& cosine,
+                    const std::string& sine) {
+  const std::vector<std::string> half = body.halves(x);
+  const auto product = [&](std::size_t i, const std::string& by) {
+    return body.node("Mul", {half[i], by});
+  };
+  const std::string first = body.node("Sub", {product(0, cosine), product(1, sine)});
+  const std::string second = body.node("Add", {product(1, cosine), product(0, sine)});
+  return body.node("Concat", {first, second}, {{"axis", std::int64_t{-1}}});
+}
+
+// x [B, S, heads * H], positions [B, S], tables of cosines and sines [positions, H / 2].
+Refusal write_rotary(Body& body) {
+  if (body.integer("interleaved", 0) != 0) return "the attribute interleaved = 1";
+  if (body.integer("rotary_embedding_dim", 0) != 0) return "the attribute rotary_embedding_dim";
+  const std::string x = of_rank(body, body.in(0), 3), positions = of_rank(body, body.in(1), 2);
+  // [B, S, 1, H / 2] for all heads.
+  const auto angles = [&](int table) {
+    const std::string one = body.list({1});
+    const std::string dims = joined(body, {body.length(positions, 0), body.length(positions, 1),
+                                           one, body.length(body.in(table), 1)});
+    return body.node("Reshape", {body.node("Gather", {body.in(table), positions}), dims});
+  };
+  const std::string half = body.length(body.in(2), 1);
+  const std::string dims = joined(body, {body.list({0, 0, -1}), body.node("Add", {half, half})});
+  const std::string turned = rotated(body, body.node("Reshape", {x, dims}), angles(2), angles(3));
+  body.output(0, body.reshaped(turned, {0, 0, -1}));
+  return {};
+}
+
+// Groups of query heads that share a key and a value; the positions are those behind the past.
+Refusal write_grouped_query(Body& body) {
+  if (body.integer("rotary_interleaved", 0) != 0) return "the attribute rotary_interleaved = 1";
+  if (body.integer("local_window_size", -1) != -1) return "the attribute local_window_size";
+  if (body.real("softcap", 0) != 0) return "the attribute softcap";
+  if (body.integer("smooth_softmax", 0) != 0) return "the attribute smooth_softmax";
+  if (body.has(9) || body.has(10)) return "the inputs position_ids, attention_bias";
+  if (body.integer("do_rotary", 0) != 0 && !(body.has(7) && body.has(8))) {
+    return "the attribute do_rotary = 1 without its tables";
+  }
+  if (body.has(1) != body.has(2) || body.has(3) != body.has(4)) return "a key without its value";
+  const std::int64_t count = body.integer("num_heads", 0), shared = body.integer("kv_num_heads", 0);
+  if (count <= 0 || count > kSizeMax || shared <= 0 || count % shared != 0) {
+    return "heads in no whole groups";
+  }
+  std::string query = body.in(0), key = body.in(1), value = body.in(2);
+  if (!body.has(1)) {
+    const std::string all = body.reshaped(query, {0, 0, count + 2 * shared, -1});
+    const std::vector<std::string> parts = body.split(all, 2, {count, shared, shared});
+    query = parts[0], key = parts[1], value = parts[2];
+  }
+  // [B, S, shared, group, H] to [B, shared, group, S, H]; keys have one in place of a group.
+  const auto heads_of = [&](const std::string& x, std::int64_t group) {
+    const std::string flat = body.has(1) ? x : body.reshaped(x, {0, 0, -1});
+    return body.transposed(body.reshaped(flat, {0, 0, shared, group, -1}), {0, 2, 3, 1, 4});
+  };
+  const std::string past = body.has(3) ? body.length(body.in(3), 2) : body.list({0});
+  std::string queries = heads_of(query, count / shared), keys = heads_of(key, 1);
+  if (body.integer("do_rotary", 0) != 0) {
+    const std::string rows = body.length(body.in(0), 1);
+    const auto angles = [&](int table) {
+      return body.node("Slice",
+                       {body.in(table), past, body.node("Add", {past, rows}), body.list({0})});
+    };
+    const std::string cosine = angles(7), sine = angles(8);
+    queries = rotated(body, queries, cosine, sine);
+    keys = rotated(body, keys, cosine, sine);
+  }
+  // [B, shared, T, H], as they are kept.
+  const auto kept = [&](const std::string& x, int before) {
+    const std::string rows = body.node(
+        "Reshape", {x, joined(body, {body.list({0, 0}), body.length(x, 3), body.length(x, 4)})});
+    return appended(body, body.in(before), rows);
+  };
+  const std::string all_keys = kept(keys, 3), all_values = kept(heads_of(value, 1), 4);
+  if (body.wants(1)) body.output(1, all_keys);
+  if (body.wants(2)) body.output(2, all_values);
+  const auto for_groups = [&](const std::string& x) {
+    return body.node(
+        "Reshape", {x, joined(body, {body.list({0, 0, 1}), body.length(x, 2), body.length(x, 3)})});
+  };
+  const Heads heads{.query = queries,
+                    .key = for_groups(all_keys),
+                    .value = for_groups(all_values),
+                    .past = past,
+                    .causal = true,
+                    .mask = {},
+                    .bias = {}};
+  const std::string result = attended(body, heads, {0, 1, 2, 4, 3});
+  body.output(0, body.reshaped(body.transposed(result, {0, 3, 1, 2, 4}), {0, 0, -1}));
+  return {};
+}
+
+// Unsigned numbers of four bits, two a byte, low ones first: [rows, bytes] to floats [rows, 2 * bytes].
+std::string unpacked(Body& body, const std::string& packed, std::int64_t rows) {
+  constexpr std::int64_t kInt32 = onnx::TensorProto::INT32;
+  const std::string bytes = body.reshaped(body.cast(packed, kInt32), {rows, -1, 1});
+  const std::string sixteen = body.cast(body.whole(16), kInt32);
+  const std::string high = body.node("Div", {bytes, sixteen});
+  const std::string low = body.node("Sub", {bytes, body.node("Mul", {high, sixteen})});
+  const std::string both = body.node("Concat", {low, high}, {{"axis", std::int64_t{2}}});
+  return body.cast(body.reshaped(both, {rows, -1}), kFloat);
+}
+
+// a [.., K] x weights [N, K] of 4 or 8 bits: packed [N, blocks, bytes], a scale and a zero point a block of K.
+Refusal write_product_of_bits(Body& body) {
+  const std::int64_t bits = body.integer("bits", 4), block = body.integer("block_size", 0);
+  const std::int64_t k = body.integer("K", 0), n = body.integer("N", 0);
+  if (bits != 4 && bits != 8) return fmt::format("the attribute bits = {}", bits);
+  const auto is_size = [](std::int64_t size) { return size > 0 && size <= kSizeMax; };
+  if (!is_size(k) || !is_size(n) || !is_size(block)) return "the attributes K, N, block_size";
+  if (body.has(4)) return "the input g_idx";
+  const std::int64_t blocks = (k + block - 1) / block;
+  const auto plain = [&](const std::string& packed, std::int64_t of_row) {
+    if (bits == 8) return body.reshaped(body.cast(packed, kFloat), {n, of_row});
+    const std::string all = unpacked(body, packed, n);
+    return body.node("Slice", {all, body.list({0}), body.list({of_row}), body.list({1})});
+  };
+  std::string weights = body.reshaped(plain(body.in(1), blocks * block), {n, blocks, block});
+  const std::string zero = body.has(3)
+                               ? body.reshaped(plain(body.in(3), blocks), {n, blocks, 1})
+                               : body.cast(body.whole(std::int64_t{1} << (bits - 1)), kFloat);
+  const std::string scale = body.reshaped(body.cast(body.in(2), kFloat), {n, blocks, 1});
+  weights = body.node("Mul", {body.node("Sub", {weights, zero}), scale});
+  weights = body.node(
+      "Slice", {body.reshaped(weights, {n, -1}), body.list({0}), body.list({k}), body.list({1})});
+  constexpr std::int64_t kSinceCastLike = 15;
+  weights = body.transposed(weights, {1, 0});
+  if (body.opset() >= kSinceCastLike) weights = body.node("CastLike", {weights, body.in(0)});
+  std::string product = body.node("MatMul", {body.in(0), weights});
+  if (body.has(5)) product = body.node("Add", {product, body.in(5)});
+  body.output(0, product);
+  return {};
+}
+
+}  // namespace
+
+Operators attention_operators() {
+  return {{"Attention", {write_attention, {0, 1}}},
+          {"MultiHeadAttention", {write_multi_head, {0}}},
+          {"RotaryEmbedding", {write_rotary, {0, 1, 2, 3}}},
+          {"GroupQueryAttention", {write_grouped_query, {0}}},
+          {"MatMulNBits", {write_product_of_bits, {0, 1, 2}}}};
+}
+
+}  // namespace tessera::model::contrib

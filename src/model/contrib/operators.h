@@ -1,0 +1,28 @@
+// The operators of com.microsoft that are known, each with what writes its body.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/contrib/body.h"
+
+namespace tessera::model::contrib {
+
+// Empty: the body is written. Else why this call has none, as "the attribute channels_last = 1".
+using Refusal = std::string;
+using Write = Refusal (*)(Body&);
+struct Operator {
+  Write write = nullptr;
+  std::vector<int> inputs;  // that must be given
+};
+using Operators = std::map<std::string, Operator>;
+
+// 8-bit networks: scales and zero points beside the values.
+Operators quantised_operators();
+// Activations, normalisations, products and what is fused with them.
+Operators fused_operators();
+// Attention and what is around it.
+Operators attention_operators();
+
+}  // namespace tessera::model::contrib

@@ -1,0 +1,384 @@
+// Writes a small model for each operator of com.microsoft, with an input and the outputs that the host gives for it.
+//
+//   contrib_models FOLDER
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "arith/format.h"
+#include "model/testing/model_builder.h"
+#include "tessera/network.h"
+#include "tessera/session.h"
+
+namespace tessera {
+namespace {
+
+using model::Attributes;
+using model::AttributeValue;
+using model::testing::Floats;
+using model::testing::Ints;
+using model::testing::ModelBuilder;
+using model::testing::Strings;
+using nlohmann::json;
+
+// A model whose input is x; what else a node takes are constants.
+class Case {
+ public:
+  Case(std::string name, std::int64_t opset) : name_(std::move(name)), model_(opset), random_(7) {}
+
+  const std::string& name() const { return name_; }
+  ModelBuilder& model() { return model_; }
+  Case& input(const Shape& dims) {
+    model_.input("x", Format::kF32, dims);
+    return *this;
+  }
+  Case& floats(const std::string& name, const Shape& dims, float least = -1, float most = 1) {
+    Tensor tensor = Tensor::zeros(Format::kF32, dims);
+    for (float& value : tensor.as<float>()) {
+      value = std::uniform_real_distribution<float>(least, most)(random_);
+    }
+    model_.initializer(name, tensor);
+    return *this;
+  }
+  template <typename T>
+  Case& whole(const std::string& name, Format format, const Shape& dims, int least, int most) {
+    Tensor tensor = Tensor::zeros(format, dims);
+    for (T& value : tensor.as<T>()) {
+      value = static_cast<T>(std::uniform_int_distribution<int>(least, most)(random_));
+    }
+    model_.initializer(name, tensor);
+    return *this;
+  }
+  Case& bytes(const std::string& name, const Shape& dims, int least = 0, int most = 255) {
+    return whole<std::uint8_t>(name, Format::kU8, dims, least, most);
+  }
+  Case& signed_bytes(const std::string& name, const Shape& dims) {
+    return whole<std::int8_t>(name, Format::kI8, dims, -127, 127);
+  }
+  // The operator of com.microsoft.
+  Case& node(const std::string& op_type, const Strings& inputs, const Strings& outputs,
+             const Attributes& attributes = {}) {
+    model_.node(op_type, inputs, outputs, attributes, "it").domain("com.microsoft");
+    return *this;
+  }
+  // x quantised to "q" by the scale "xs" and the zero point "xz".
+  Case& quantised_input(const Shape& dims) {
+    input(dims).floats("xs", {}, 0.01f, 0.02f).bytes("xz", {}, 100, 150);
+    model_.node("QuantizeLinear", {"x", "xs", "xz"}, {"q"});
+    return *this;
+  }
+  // Of the largest value, where it is not the usual one.
+  Case& tolerance(double value) {
+    tolerance_ = value;
+    return *this;
+  }
+  double tolerance() const { return tolerance_; }
+  Case& output(const std::string& name) {
+    model_.output(name);
+    return *this;
+  }
+
+ private:
+  std::string name_;
+  ModelBuilder model_;
+  std::mt19937 random_;
+  double tolerance_ = 2e-3;
+};
+
+std::vector<Case> quantised_cases(std::int64_t opset) {
+  std::vector<Case> cases;
+  const auto add = [&](const char* name) -> Case& { return cases.emplace_back(name, opset); };
+  for (const char* const op : {"QLinearAdd", "QLinearMul"}) {
+    add(op)
+        .quantised_input({2, 5, 7})
+        .bytes("b", {5, 7})
+        .floats("bs", {}, 0.01f, 0.02f)
+        .bytes("bz", {}, 90, 130)
+        .floats("ys", {}, 0.02f, 0.04f)
+        .bytes("yz", {}, 90, 130)
+        .node(op, {"q", "xs", "xz", "b", "bs", "bz", "ys", "yz"}, {"y"})
+        .output("y");
+  }
+  for (const char* const op : {"QLinearSigmoid", "QLinearLeakyRelu"}) {
+    const Attributes alpha = {{"alpha", 0.1f}};
+    add(op)
+        .quantised_input({2, 5, 7})
+        .floats("ys", {}, 0.004f, 0.01f)
+        .bytes("yz", {}, 0, 120)
+        .node(op, {"q", "xs", "xz", "ys", "yz"}, {"y"},
+              std::string(op) == "QLinearSigmoid" ? Attributes{} : alpha)
+        .output("y");
+  }
+  add("QLinearGlobalAveragePool")
+      .quantised_input({2, 3, 6, 5})
+      .floats("ys", {}, 0.004f, 0.01f)
+      .bytes("yz", {}, 0, 120)
+      .node("QLinearGlobalAveragePool", {"q", "xs", "xz", "ys", "yz"}, {"y"})
+      .output("y");
+  add("QLinearAveragePool")
+      .quantised_input({2, 3, 6, 6})
+      .floats("ys", {}, 0.01f, 0.02f)
+      .bytes("yz", {}, 100, 120)
+      .node("QLinearAveragePool", {"q", "xs", "xz", "ys", "yz"}, {"y"},
+            {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}})
+      .output("y");
+  add("QLinearSoftmax")
+      .quantised_input({3, 9})
+      .floats("ys", {}, 0.0039f, 0.004f)
+      .bytes("yz", {}, 0, 0)
+      .node("QLinearSoftmax", {"q", "xs", "xz", "ys", "yz"}, {"y"},
+            {{"axis", std::int64_t{-1}}, {"opset", opset}})
+      .output("y");
+  add("QLinearConcat")
+      .quantised_input({2, 3, 4})
+      .bytes("b", {2, 2, 4})
+      .floats("bs", {}, 0.01f, 0.02f)
+      .bytes("bz", {}, 90, 130)
+      .floats("ys", {}, 0.01f, 0.02f)
+      .bytes("yz", {}, 90, 130)
+      .node("QLinearConcat", {"ys", "yz", "q", "xs", "xz", "b", "bs", "bz"}, {"y"},
+            {{"axis", std::int64_t{1}}})
+      .output("y");
+  add("MatMulIntegerToFloat")
+      .quantised_input({2, 5, 8})
+      .signed_bytes("b", {8, 6})
+      .floats("bs", {6}, 0.01f, 0.02f)
+      .signed_bytes("bz", {6})
+      .floats("bias", {6})
+      .node("MatMulIntegerToFloat", {"q", "b", "xs", "bs", "xz", "bz", "bias"}, {"y"})
+      .output("y");
+  add("DynamicQuantizeMatMul")
+      .input({2, 5, 8})
+      .signed_bytes("b", {8, 6})
+      .floats("bs", {}, 0.01f, 0.02f)
+      .floats("bias", {6})
+      .node("DynamicQuantizeMatMul", {"x", "b", "bs", "", "bias"}, {"y"})
+      .output("y");
+  add("QGemm")
+      .quantised_input({5, 8})
+      .signed_bytes("b", {6, 8})
+      .floats("bs", {6}, 0.01f, 0.02f)
+      .whole<std::int8_t>("bz", Format::kI8, {6}, 0, 0)
+      .whole<std::int32_t>("c", Format::kI32, {6}, -900, 900)
+      .node("QGemm", {"q", "xs", "xz", "b", "bs", "bz", "c"}, {"y"},
+            {{"transB", std::int64_t{1}}, {"alpha", 1.5f}})
+      .output("y");
+  // There the steps' inputs are rounded to 8 bits as well.
+  add("DynamicQuantizeLSTM")
+      .input({4, 2, 8})
+      .signed_bytes("w", {2, 8, 24})
+      .signed_bytes("r", {2, 6, 24})
+      .floats("b", {2, 48})
+      .floats("ws", {2}, 0.003f, 0.004f)
+      .signed_bytes("wz", {2})
+      .floats("rs", {2}, 0.003f, 0.004f)
+      .signed_bytes("rz", {2})
+      .node("DynamicQuantizeLSTM", {"x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"},
+            {"y"}, {{"hidden_size", std::int64_t{6}}, {"direction", std::string("bidirectional")}})
+      .output("y")
+      .tolerance(0.02);
+  return cases;
+}
+
+std::vector<Case> fused_cases(std::int64_t opset) {
+  std::vector<Case> cases;
+  const auto add = [&](const char* name) -> Case& { return cases.emplace_back(name, opset); };
+  add("Gelu").input({3, 7}).node("Gelu", {"x"}, {"y"}).output("y");
+  add("BiasGelu").input({3, 7}).floats("b", {7}).node("BiasGelu", {"x", "b"}, {"y"}).output("y");
+  add("FastGelu").input({3, 7}).floats("b", {7}).node("FastGelu", {"x", "b"}, {"y"}).output("y");
+  add("QuickGelu").input({3, 7}).node("QuickGelu", {"x"}, {"y"}, {{"alpha", 1.5f}}).output("y");
+  add("FusedMatMul")
+      .input({2, 3, 5, 4})
+      .floats("b", {2, 3, 6, 5})
+      .node("FusedMatMul", {"x", "b"}, {"y"},
+            {{"transA", std::int64_t{1}}, {"transB", std::int64_t{1}}, {"alpha", 0.5f}})
+      .output("y");
+  add("FusedGemm")
+      .input({3, 5})
+      .floats("b", {5, 4})
+      .floats("c", {4})
+      .node("FusedGemm", {"x", "b", "c"}, {"y"},
+            {{"activation", std::string("LeakyRelu")}, {"activation_alpha", 0.2f}})
+      .output("y");
+  add("FusedConv")
+      .input({1, 3, 6, 6})
+      .floats("w", {4, 3, 3, 3})
+      .floats("b", {4})
+      .node("FusedConv", {"x", "w", "b"}, {"y"},
+            {{"activation", std::string("Clip")},
+             {"activation_params", Floats{-0.5f, 0.8f}},
+             {"pads", Ints{1, 1, 1, 1}},
+             {"kernel_shape", Ints{3, 3}}})
+      .output("y");
+  add("SkipLayerNormalization")
+      .input({2, 3, 8})
+      .floats("skip", {2, 3, 8})
+      .floats("g", {8})
+      .floats("b", {8})
+      .floats("bias", {8})
+      .node("SkipLayerNormalization", {"x", "skip", "g", "b", "bias"}, {"y", "", "", "sum"},
+            {{"epsilon", 1e-5f}})
+      .output("y")
+      .output("sum");
+  add("SkipSimplifiedLayerNormalization")
+      .input({2, 3, 8})
+      .floats("skip", {2, 3, 8})
+      .floats("g", {8})
+      .node("SkipSimplifiedLayerNormalization", {"x", "skip", "g"}, {"y", "", "", "sum"},
+            {{"epsilon", 1e-5f}})
+      .output("y")
+      .output("sum");
+  add("EmbedLayerNormalization")
+      .input({2, 3, 8})
+      .whole<std::int32_t>("ids", Format::kI32, {2, 3}, 0, 9)
+      .whole<std::int32_t>("segments", Format::kI32, {2, 3}, 0, 1)
+      .floats("words", {10, 8})
+      .floats("places", {5, 8})
+      .floats("parts", {2, 8})
+      .floats("g", {8})
+      .floats("b", {8})
+      .whole<std::int32_t>("keep", Format::kI32, {2, 3}, 0, 1)
+      .node("EmbedLayerNormalization",
+            {"ids", "segments", "words", "places", "parts", "g", "b", "keep"}, {"e", "count"});
+  cases.back().model().node("Add", {"x", "e"}, {"y"}).output("y");
+  return cases;
+}
+
+std::vector<Case> attention_cases(std::int64_t opset) {
+  std::vector<Case> cases;
+  const auto add = [&](const char* name) -> Case& { return cases.emplace_back(name, opset); };
+  add("MultiHeadAttention")
+      .input({2, 4, 12})
+      .floats("k", {2, 5, 12})
+      .floats("v", {2, 5, 12})
+      .floats("b", {36})
+      .whole<std::int32_t>("keep", Format::kI32, {2, 5}, 0, 1)
+      .node("MultiHeadAttention", {"x", "k", "v", "b", "keep"}, {"y"},
+            {{"num_heads", std::int64_t{3}}})
+      .output("y");
+  add("Attention")
+      .input({2, 4, 6})
+      .floats("w", {6, 36})
+      .floats("b", {36})
+      .node("Attention", {"x", "w", "b"}, {"y"},
+            {{"num_heads", std::int64_t{3}}, {"unidirectional", std::int64_t{1}}})
+      .output("y");
+  add("AttentionOverThePast")
+      .input({2, 4, 6})
+      .floats("w", {6, 36})
+      .floats("b", {36})
+      .whole<std::int32_t>("keep", Format::kI32, {2, 7}, 0, 1)
+      .floats("past", {2, 2, 3, 3, 4})
+      .node("Attention", {"x", "w", "b", "keep", "past"}, {"y", "present"},
+            {{"num_heads", std::int64_t{3}}})
+      .output("y")
+      .output("present");
+  add("MatMulNBits")
+      .input({2, 5, 40})
+      .bytes("b", {6, 3, 8})
+      .floats("s", {18})
+      .bytes("z", {12})
+      .node("MatMulNBits", {"x", "b", "s", "z"}, {"y"},
+            {{"K", std::int64_t{40}},
+             {"N", std::int64_t{6}},
+             {"bits", std::int64_t{4}},
+             {"block_size", std::int64_t{16}}})
+      .output("y");
+  add("MatMulNBitsWithoutZeroPoints")
+      .input({5, 32})
+      .bytes("b", {6, 2, 8})
+      .floats("s", {12})
+      .node("MatMulNBits", {"x", "b", "s"}, {"y"},
+            {{"K", std::int64_t{32}},
+             {"N", std::int64_t{6}},
+             {"bits", std::int64_t{4}},
+             {"block_size", std::int64_t{16}}})
+      .output("y");
+  add("GroupQueryAttention")
+      .input({1, 2, 64})
+      .floats("k", {1, 2, 32})
+      .floats("v", {1, 2, 32})
+      .floats("pk", {1, 2, 3, 16})
+      .floats("pv", {1, 2, 3, 16})
+      .whole<std::int32_t>("len", Format::kI32, {1}, 4, 4)
+      .whole<std::int32_t>("total", Format::kI32, {}, 5, 5)
+      .floats("cos", {16, 8})
+      .floats("sin", {16, 8})
+      .node("GroupQueryAttention", {"x", "k", "v", "pk", "pv", "len", "total", "cos", "sin"},
+            {"y", "nk", "nv"},
+            {{"num_heads", std::int64_t{4}},
+             {"kv_num_heads", std::int64_t{2}},
+             {"do_rotary", std::int64_t{1}}})
+      .output("y")
+      .output("nk")
+      .output("nv");
+  add("RotaryEmbedding")
+      .input({2, 3, 16})
+      .whole<std::int64_t>("p", Format::kI64, {2, 3}, 0, 9)
+      .floats("cos", {10, 4})
+      .floats("sin", {10, 4})
+      .node("RotaryEmbedding", {"x", "p", "cos", "sin"}, {"y"})
+      .output("y");
+  return cases;
+}
+
+json values_of(const Tensor& tensor) {
+  json values = json::array();
+  for (std::int64_t i = 0; i < element_count(tensor.dims); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (tensor.format == Format::kF32) values.push_back(tensor.as<float>()[at]);
+    if (tensor.format == Format::kU8) values.push_back(tensor.as<std::uint8_t>()[at]);
+  }
+  return values;
+}
+
+Status write(Case& one, const std::filesystem::path& folder, const std::string& name) {
+  const std::string path = (folder / (name + ".onnx")).string();
+  std::ofstream(path, std::ios::binary) << one.model().bytes();
+  TESSERA_TRY(const Network network, Network::load(path, {.arch = "f32"}));
+  std::mt19937 random(3);
+  Tensor input = Tensor::zeros(Format::kF32, network.inputs()[0].dims);
+  for (float& value : input.as<float>()) value = std::normal_distribution<float>()(random);
+  TESSERA_TRY(Session session, Session::open(network, {}));
+  TESSERA_TRY(const RunResult result, session.run({input}));
+  json example;
+  example["inputs"]["x"] = {{"type", "float32"}, {"dims", input.dims}, {"data", values_of(input)}};
+  example["tolerance"] = one.tolerance();
+  for (const Tensor& output : result.outputs) example["outputs"].push_back(values_of(output));
+  std::ofstream(folder / (name + ".json")) << example;
+  return {};
+}
+
+int main_with(const std::filesystem::path& folder) {
+  int failed = 0;
+  for (const std::int64_t opset : {13, 17, 21}) {
+    for (const auto make : {quantised_cases, fused_cases, attention_cases}) {
+      for (Case& one : make(opset)) {
+        const std::string name = fmt::format("{}_{}", one.name(), opset);
+        const Status written = write(one, folder, name);
+        if (written.ok()) continue;
+        ++failed;
+        std::fprintf(stderr, "%s: %s\n", name.c_str(), written.error().to_string().c_str());
+      }
+    }
+  }
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int count, char** arguments) {
+  if (count != 2) {
+    std::fprintf(stderr, "usage: contrib_models FOLDER\n");
+    return 2;
+  }
+  return tessera::main_with(arguments[1]);
+}
