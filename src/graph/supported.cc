@@ -7,8 +7,8 @@
 
 #include "arith/unary_functions.h"
 #include "graph/operators.h"
+#include "model/contrib/contrib_names.h"
 #include "model/evaluate.h"
-#include "model/import.h"
 #include "model/infer.h"
 
 namespace tessera::graph {

@@ -29,7 +29,4 @@ Result<std::vector<Tensor>> import_value_file(const std::string& path, ValueKind
 // One TensorProto from memory; no external data.
 Result<Tensor> import_tensor_bytes(std::span<const std::byte> bytes, const std::string& name);
 
-// Operators of com.microsoft that are written out in those of the standard, sorted.
-std::vector<std::string> contrib_operators();
-
 }  // namespace tessera::model

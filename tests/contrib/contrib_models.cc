@@ -146,6 +146,12 @@ std::vector<Case> quantised_cases(std::int64_t opset) {
       .node("QLinearConcat", {"ys", "yz", "q", "xs", "xz", "b", "bs", "bz"}, {"y"},
             {{"axis", std::int64_t{1}}})
       .output("y");
+  return cases;
+}
+
+std::vector<Case> product_cases(std::int64_t opset) {
+  std::vector<Case> cases;
+  const auto add = [&](const char* name) -> Case& { return cases.emplace_back(name, opset); };
   add("MatMulIntegerToFloat")
       .quantised_input({2, 5, 8})
       .signed_bytes("b", {8, 6})
@@ -280,6 +286,12 @@ std::vector<Case> attention_cases(std::int64_t opset) {
             {{"num_heads", std::int64_t{3}}})
       .output("y")
       .output("present");
+  return cases;
+}
+
+std::vector<Case> decoder_cases(std::int64_t opset) {
+  std::vector<Case> cases;
+  const auto add = [&](const char* name) -> Case& { return cases.emplace_back(name, opset); };
   add("MatMulNBits")
       .input({2, 5, 40})
       .bytes("b", {6, 3, 8})
@@ -359,7 +371,8 @@ Status write(Case& one, const std::filesystem::path& folder, const std::string& 
 int main_with(const std::filesystem::path& folder) {
   int failed = 0;
   for (const std::int64_t opset : {13, 17, 21}) {
-    for (const auto make : {quantised_cases, fused_cases, attention_cases}) {
+    for (const auto make :
+         {quantised_cases, product_cases, fused_cases, attention_cases, decoder_cases}) {
       for (Case& one : make(opset)) {
         const std::string name = fmt::format("{}_{}", one.name(), opset);
         const Status written = write(one, folder, name);

@@ -6,8 +6,8 @@
 #include <set>
 #include <string_view>
 
+#include "model/contrib/contrib_names.h"
 #include "model/contrib/operators.h"
-#include "model/import.h"
 #include "model/import_message.h"
 
 namespace tessera::model {
