@@ -4,6 +4,8 @@
 
 #include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "graph/lower.h"
@@ -81,7 +83,9 @@ Result<Graph> build_with(const model::Model& model, const BuildOptions& options,
     if (pass.settles_formats) stage = Stage::kFinal;
     TESSERA_RETURN_IF_ERROR(checked(std::string(pass.name)));
     if (pass.run == widen_scales) {
-      widen_tensors(graph, options.layers.wide);
+      std::set<std::string> wide = whole_numbers(graph);
+      wide.insert(options.layers.wide.begin(), options.layers.wide.end());
+      widen_tensors(graph, wide);
       TESSERA_RETURN_IF_ERROR(checked("widen_tensors"));
     }
   }

@@ -225,5 +225,29 @@ TEST(Quantised, ConstantMatricesOfSeveralImagesAreLoadedAsATensor) {
   EXPECT_EQ(kinds(built(model)), "elementwise move matmul elementwise");
 }
 
+// The format of the first value whose name begins so.
+Format format_of(const Graph& graph, const std::string& name) {
+  for (const TensorInfo& tensor : graph.tensors) {
+    if (tensor.name.starts_with(name)) return tensor.format;
+  }
+  ADD_FAILURE() << "no value " << name;
+  return Format::kU8;
+}
+
+TEST(Quantised, WhatBecomesAWholeNumberOfThirtyTwoBitsIsF32) {
+  TestModel model;
+  model.input("x", {4}).input("s", {}).constant("k", {}, {0.001});
+  model.node("Mul", {"s", "k"}, {"scale"}).node("Div", {"x", "scale"}, {"quotient"});
+  model.node("Round", {"quotient"}, {"rounded"});
+  model.node("Cast", {"rounded"}, {"y"}, {{"to", std::int64_t{6}}});
+  model.node("Add", {"x", "x"}, {"z"});
+  model.output("y", {4}, Format::kI32).output("z", {4});
+  const Graph graph = built(model);
+  for (const char* const name : {"scale", "rounded"}) {
+    EXPECT_EQ(format_of(graph, name), Format::kF32) << name;
+  }
+  EXPECT_EQ(format_of(graph, "z"), graph.vector_format);
+}
+
 }  // namespace
 }  // namespace tessera::graph
