@@ -69,9 +69,10 @@ Table<StorageIndex, Transfers> find_transfers(const PlanInputs& inputs,
   return all;
 }
 
-// The plane whose rows lie outermost with fewer bytes; none where that is not so.
+// The plane whose rows lie outermost with fewer bytes, or with no more if `or_as_many`; none where that is not so.
 std::optional<ChannelPlane> better_plane(const PlanInputs& inputs, const Storage& storage,
-                                         const StorageUses& uses, const Transfers& transfers) {
+                                         const StorageUses& uses, const Transfers& transfers,
+                                         bool or_as_many) {
   const std::int64_t element = format_bytes(storage.format);
   const std::int64_t burst = dram_burst_bytes(inputs.chip);
   for (const StorageView& view : layout_views(inputs, storage, uses)) {
@@ -86,21 +87,32 @@ std::optional<ChannelPlane> better_plane(const PlanInputs& inputs, const Storage
       bytes += burst_bytes(each, element, burst);
       bytes_by_rows += burst_bytes(*by_rows, element, burst);
     }
-    if (all && bytes_by_rows < bytes) return plane;
+    if (all && (bytes_by_rows < bytes || (or_as_many && bytes_by_rows == bytes))) return plane;
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-DramOrders::DramOrders(const PlanInputs& inputs, const std::vector<Plan>& plans) {
+DramOrders::DramOrders(const PlanInputs& inputs, const std::vector<Plan>& plans)
+    : DramOrders(inputs, plans, Prefer::kFewerBytes) {}
+
+DramOrders DramOrders::by_rows(const PlanInputs& inputs, const Plan& plan) {
+  return {inputs, {plan}, Prefer::kRows};
+}
+
+bool DramOrders::empty() const {
+  return std::ranges::none_of(rows_outermost_, [](const auto& plane) { return plane.has_value(); });
+}
+
+DramOrders::DramOrders(const PlanInputs& inputs, const std::vector<Plan>& plans, Prefer prefer) {
   const Table<StorageIndex, StorageUses> uses = find_uses(inputs);
   const Table<StorageIndex, Transfers> transfers = find_transfers(inputs, plans);
   for (std::size_t i = 0; i < transfers.size(); ++i) {
     rows_outermost_.push_back(std::nullopt);
     if (!transfers[i].by_engines || transfers[i].views.empty()) continue;
-    rows_outermost_.back() =
-        better_plane(inputs, inputs.storages.storages[i], uses[i], transfers[i]);
+    rows_outermost_.back() = better_plane(inputs, inputs.storages.storages[i], uses[i],
+                                          transfers[i], prefer == Prefer::kRows);
   }
 }
 

@@ -1,9 +1,9 @@
-// In which order the elements of a storage lie in DRAM when several cores share its layers. A share by
-// rows is short runs of every channel in the order that graphs have, and one run with rows outermost:
+// In which order the elements of a storage lie in DRAM. A part by rows, a share of one of several cores or a piece of a
+// layer, is short runs of every channel in the order that graphs have, and one run with rows outermost:
 //
 //   channels outermost   c0: r0 r1 r2 | c1: r0 r1 r2        rows outermost   r0: c0 c1 | r1: c0 c1 | ...
 //
-// Short runs cost whole bursts. Nothing but DRAM sees the order: engines and their surfaces do not.
+// Short runs cost whole bursts, and runs that are far apart open a row of the memory each. Nothing but DRAM sees the order: engines and their surfaces do not.
 #pragma once
 
 #include <optional>
@@ -22,10 +22,17 @@ class DramOrders {
   // Of each storage the one with fewer bytes in whole bursts, by the transfers of all plans.
   DramOrders(const PlanInputs& inputs, const std::vector<Plan>& plans);
 
+  // Rows outermost wherever that takes no more bytes.
+  static DramOrders by_rows(const PlanInputs& inputs, const Plan& plan);
+  bool empty() const;  // everything is as the graph has it
+
   // A view of a storage as it lies in DRAM.
   StorageView in_dram(const StorageView& view) const;
 
  private:
+  enum class Prefer { kFewerBytes, kRows };
+  DramOrders(const PlanInputs& inputs, const std::vector<Plan>& plans, Prefer prefer);
+
   Table<StorageIndex, std::optional<ChannelPlane>> rows_outermost_;
 };
 

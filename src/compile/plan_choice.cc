@@ -17,7 +17,22 @@ class Chooser {
   Chooser(const PlanInputs& inputs, const Addresses& addresses)
       : inputs_(inputs), addresses_(addresses), count_(std::ssize(inputs.layers)) {}
 
+  // The best plan, and of it the order in DRAM that takes less time.
   Result<Draft> run() {
+    TESSERA_TRY(Draft best, choose());
+    const DramOrders orders = DramOrders::by_rows(inputs_, best.plan);
+    if (orders.empty()) return best;
+    Draft other;
+    other.plan = best.plan;
+    TESSERA_RETURN_IF_ERROR(finish(other, orders));
+    predict(best);
+    predict(other);
+    if (other.timeline.cycles < best.timeline.cycles) best = std::move(other);
+    return best;
+  }
+
+ private:
+  Result<Draft> choose() {
     Draft best;
     TESSERA_TRY(best.plan, make_plan(inputs_, at_most(kLengthsTried[0])));
     TESSERA_RETURN_IF_ERROR(finish(best));
@@ -56,8 +71,6 @@ class Chooser {
     if (none.timeline.cycles < best.timeline.cycles) best = std::move(none);
     return best;
   }
-
- private:
   // Of each layer, the last one of a cascade that begins with it.
   Table<LayerIndex, LayerIndex> at_most(std::int32_t length) const {
     Table<LayerIndex, LayerIndex> last;
@@ -75,7 +88,7 @@ class Chooser {
   }
 
   // Addresses, tasks and dependencies of the draft's plan.
-  Status finish(Draft& of) const {
+  Status finish(Draft& of, const DramOrders& orders = {}) const {
     Watch* const watch = inputs_.options.watch;
     TESSERA_RETURN_IF_ERROR(watched(watch, "emit_tasks"));
     of.addresses = addresses_;
@@ -84,7 +97,7 @@ class Chooser {
       if (home < 0) continue;
       of.addresses[i].offset = static_cast<std::uint64_t>(of.plan.home_blocks[home].offset);
     }
-    of.tasks = emit_tasks(inputs_, of.plan, of.addresses);
+    of.tasks = emit_tasks(inputs_, of.plan, of.addresses, orders);
     TESSERA_RETURN_IF_ERROR(watched(watch, "derive_dependencies"));
     choose_engines(inputs_.chip, of.tasks.segments, of.tasks.tasks);
     of.dependencies_dropped =
