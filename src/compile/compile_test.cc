@@ -71,6 +71,22 @@ TEST(Compile, ResidentOffGoesThroughDramBetweenLayers) {
   EXPECT_EQ(tasks_on(program, EngineKind::kStore).size(), 4u);
 }
 
+// Channels of 512 x 512 elements are a power of two apart, so that pieces of rows are in few banks of the memory.
+TEST(Compile, RowsOfATensorThatPassesDramLieOutermostWhereThatIsFaster) {
+  GraphBuilder builder(1);
+  auto x = builder.input({1, 64, 512, 512});
+  for (int i = 0; i < 3; ++i) x = builder.conv(x, {64, 3, 1, 1});
+  builder.output(x);
+  const Program program = build(builder.take(), small_chip(64 << 10), {.resident = false});
+  int by_rows = 0, by_channels = 0;
+  for (const TaskDescriptor* const store : tasks_on(program, EngineKind::kStore)) {
+    const auto& strides = std::get<isa::TransferTask>(store->config).dram.strides;
+    ++(strides[1] < strides[2] ? by_rows : by_channels);
+  }
+  EXPECT_GT(by_rows, 0);      // between the layers
+  EXPECT_GT(by_channels, 0);  // the network's output
+}
+
 TEST(Compile, ChannelWiseProductGoesToTheLanesUnlessTheArrayIsTwiceAsFast) {
   const auto engines = [](std::int64_t channels, std::int32_t elements_per_lane) {
     GraphBuilder builder(1);
