@@ -1,6 +1,7 @@
 #include "arch/array_fold.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/quantity.h"
 
@@ -13,7 +14,8 @@ struct Tile {
   std::int64_t pixels() const { return h * w; }
 };
 
-// A part of the sum that passes at once, and how often there is one.
+// A part of the sum that passes at once, and how often there is one: for each tap, where blocks run
+// along the channels.
 struct Part {
   std::int64_t count = 0;
   std::int64_t rows = 0;  // of the array
@@ -30,10 +32,21 @@ Parts parts_of(const NeuralEngineConfig& config, const ProductWork& work, std::i
   const auto taps_of = [&](std::int64_t used) {
     return work.cut == BlockCut::kIm2col ? std::min(taps, ceil_div(used, work.channels) + more) : 1;
   };
-  const std::int64_t times = work.cut == BlockCut::kIm2col ? 1 : taps;
   const std::int64_t sum = work.cut == BlockCut::kIm2col ? taps * work.channels : work.channels;
-  return {.full = {times * (sum / rows), rows, taps_of(rows)},
-          .rest = {sum % rows != 0 ? times : 0, sum % rows, taps_of(sum % rows)}};
+  return {.full = {sum / rows, rows, taps_of(rows)},
+          .rest = {sum % rows != 0 ? 1 : 0, sum % rows, taps_of(sum % rows)}};
+}
+
+// Input rows (columns) that `outputs` neighbouring output rows (columns) read.
+std::int64_t places_read(std::int64_t outputs, std::int64_t kernel, std::int64_t stride,
+                         std::int64_t dilation) {
+  if (dilation == 1) return kernel + (outputs - 1) * std::min(stride, kernel);
+  std::vector<std::int64_t> read;
+  for (std::int64_t output = 0; output < outputs; ++output) {
+    for (std::int64_t k = 0; k < kernel; ++k) read.push_back(output * stride + k * dilation);
+  }
+  std::sort(read.begin(), read.end());
+  return std::unique(read.begin(), read.end()) - read.begin();
 }
 
 // Cycles that a moving column needs for the pixels of `at_once` to come through the port, where the
@@ -54,19 +67,31 @@ std::int64_t column_pace(const ProductWork& work, const Part& part, const Tile& 
   return std::max<std::int64_t>(1, ceil_div(values, work.port_elements));
 }
 
+Cycles passes_cycles(const NeuralEngineConfig& config, const ChainPasses& passes,
+                     std::int64_t columns) {
+  return passes.count * std::max<Cycles>(columns * passes.pace, passes.loads * config.rows);
+}
+
 // The passes of a part whose weights fit the array `copies` times.
 ChainPasses passes_of(const NeuralEngineConfig& config, const ProductWork& work, const Part& part,
                       std::int64_t copies, const Tile& tile, std::int64_t columns) {
   ChainPasses best;
   if (part.count == 0) return best;
-  const auto cycles = [&](const ChainPasses& passes) {
-    return passes.count * std::max<Cycles>(columns * passes.pace, config.rows);
-  };
   for (std::int64_t h = 1; h <= std::min(tile.h, copies); ++h) {
     const Tile at_once{h, std::min(tile.w, copies / h)};
-    const ChainPasses passes{part.count * ceil_div(tile.h, at_once.h) * ceil_div(tile.w, at_once.w),
-                             column_pace(work, part, at_once, tile)};
-    if (best.count == 0 || cycles(passes) < cycles(best)) best = passes;
+    const Tile sharing{ceil_div(tile.h, at_once.h), ceil_div(tile.w, at_once.w)};
+    ChainPasses passes{.count = part.count * sharing.pixels(),
+                       .pace = column_pace(work, part, at_once, tile)};
+    if (work.cut == BlockCut::kChannel) {
+      passes.count = part.count *
+                     places_read(sharing.h, work.kernel_h, work.stride_h, work.dilation_h) *
+                     places_read(sharing.w, work.kernel_w, work.stride_w, work.dilation_w);
+      passes.loads = std::min(sharing.h, work.kernel_h);
+    }
+    if (best.count == 0 ||
+        passes_cycles(config, passes, columns) < passes_cycles(config, best, columns)) {
+      best = passes;
+    }
   }
   return best;
 }
@@ -75,46 +100,78 @@ ChainPasses passes_of(const NeuralEngineConfig& config, const ProductWork& work,
 // for what they leave. With a single bank it works behind the passes.
 Cycles fold_cycles(const NeuralEngineConfig& config, const ProductWork& work, const ArrayFold& fold,
                    std::int64_t columns) {
-  const Cycles passes = fold.full.count * std::max<Cycles>(columns * fold.full.pace, config.rows) +
-                        fold.rest.count * std::max<Cycles>(columns * fold.rest.pace, config.rows);
+  const Cycles passes =
+      passes_cycles(config, fold.full, columns) + passes_cycles(config, fold.rest, columns);
   if (work.keeps_sums) return passes;
-  const Cycles post = work.post_cycles * columns;
+  const Cycles post = work.post_cycles * fold.result_cycles * columns;
   return config.psum_banks > 1 ? std::max(passes, post) : passes + post - columns;
+}
+
+// A product whose input is dilated, by its taps; or on an array that takes a pixel at a time.
+ArrayFold unfolded(const NeuralEngineConfig& config, const ProductWork& work, std::int64_t taps) {
+  const Parts parts = parts_of(config, work, taps);
+  const std::int64_t times = work.cut == BlockCut::kIm2col ? 1 : taps;
+  const auto passes = [&](const Part& part) {
+    return ChainPasses{.count = part.count * times, .pace = column_pace(work, part, {}, {})};
+  };
+  return {.full = passes(parts.full), .rest = passes(parts.rest)};
+}
+
+// How many groups, then pixels, have columns of their own.
+struct Places {
+  std::int64_t groups = 1, pixels = 1;
+};
+
+Places places_of(const NeuralEngineConfig& config, const ProductWork& work, const Parts& parts,
+                 std::int64_t output_channels) {
+  std::int64_t places = config.columns / output_channels;
+  if (work.groups == 1) return {.pixels = places};
+  if (parts.full.count != 0) places = 1;
+  places = std::min(places, config.rows / std::max<std::int64_t>(1, parts.rest.rows));
+  const std::int64_t groups = std::clamp<std::int64_t>(places, 1, work.groups);
+  return {groups, groups == work.groups ? places / groups : 1};
+}
+
+// Of a tile's heights and widths, beyond 8 every other one, beyond 16 every fourth.
+std::int64_t next_extent(std::int64_t extent) {
+  return extent + (extent < 8 ? 1 : extent < 16 ? 2 : 4);
 }
 
 }  // namespace
 
 ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work,
                      const FoldShape& shape, std::int64_t taps) {
-  const Parts parts = parts_of(config, work, taps);
-  std::int64_t groups = 1;
-  std::int64_t places = 1;
   const bool folds = work.input_dilation_h == 1 && work.input_dilation_w == 1 &&
-                     config.command_columns == 0 && config.folds == Folds::kOverlapped;
-  if (folds && config.fold_pixels_max > 1) {
-    places = config.columns / shape.output_channels;
-    if (work.groups > 1) {
-      if (parts.full.count != 0) places = 1;
-      places = std::min(places, config.rows / std::max<std::int64_t>(1, parts.rest.rows));
-      groups = std::clamp<std::int64_t>(places, 1, work.groups);
-      places = groups == work.groups ? places / groups : 1;
-    }
-  }
+                     config.command_columns == 0 && config.folds == Folds::kOverlapped &&
+                     config.fold_pixels_max > 1;
+  if (!folds) return unfolded(config, work, taps);
+  const Parts parts = parts_of(config, work, taps);
+  const Places places = places_of(config, work, parts, shape.output_channels);
   const auto columns_of = [&](const Tile& tile) {
     return ceil_div(shape.rows, tile.h) * ceil_div(work.columns, tile.w);
   };
   const auto fold_of = [&](const Tile& tile) {
     const auto passes = [&](const Part& part) {
-      const std::int64_t copies = part.count == 0 ? 1 : config.rows / (part.rows * groups);
-      return passes_of(config, work, part, copies, tile, columns_of(tile));
+      const std::int64_t copies = part.count == 0 ? 1 : config.rows / (part.rows * places.groups);
+      return passes_of(config, work, part,
+                       std::min<std::int64_t>(copies, config.fold_pixels_max), tile,
+                       columns_of(tile));
     };
-    return ArrayFold{groups, tile.h, tile.w, passes(parts.full), passes(parts.rest)};
+    return ArrayFold{.groups = places.groups,
+                     .tile_h = tile.h,
+                     .tile_w = tile.w,
+                     .full = passes(parts.full),
+                     .rest = passes(parts.rest),
+                     .result_cycles = ceil_div(tile.pixels(), work.port_elements)};
   };
   ArrayFold best = fold_of({});
   Cycles least = fold_cycles(config, work, best, columns_of({}));
-  const std::int64_t most = std::min<std::int64_t>(places, config.fold_pixels_max);
-  for (std::int64_t h = 1; h <= std::min(most, shape.rows); ++h) {
-    for (std::int64_t w = h == 1 ? 2 : 1; w <= std::min(most / h, work.columns); ++w) {
+  const bool shared = work.cut == BlockCut::kChannel && taps > 1;
+  const std::int64_t most =
+      shared ? places.pixels : std::min<std::int64_t>(places.pixels, config.fold_pixels_max);
+  for (std::int64_t h = 1; h <= std::min(most, shape.rows); h = next_extent(h)) {
+    for (std::int64_t w = h == 1 ? 2 : 1; w <= std::min(most / h, work.columns);
+         w = next_extent(w)) {
       const ArrayFold fold = fold_of({h, w});
       const Cycles cycles = fold_cycles(config, work, fold, columns_of({h, w}));
       if (cycles >= least) continue;

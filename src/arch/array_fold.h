@@ -15,9 +15,23 @@
 //
 // so two pixels take three passes in place of four. Places lie in a tile of the image, for pixels
 // below each other share most of what they read. Groups of a grouped convolution lie beside each
-// other in the same way. What limits the pixels is the port of a partition: values that the input
-// buffer's shifter does not have from the moving column before come through it, and the results
-// leave through it.
+// other in the same way. What limits the pixels that enter side by side is the port of a partition:
+// values that the input buffer's shifter does not have from the moving column before come through it.
+//
+// Where blocks run along the channels of a tap (BlockCut::kChannel), a pixel is quantised alike for
+// every output pixel that reads it. So neighbouring output pixels share the rows of an input pixel,
+// each with the weights of its own tap, or zeros, in its own columns:
+//
+//                    column   y0  y1  y2
+//     kernel (a b c):     x0 [ a   .   . ]   three output pixels take five passes, one for each input
+//                         x1 [ b   a   . ]   pixel that they read, in place of nine; with rows for two
+//                         x2 [ c   b   a ]   input pixels, six output pixels do
+//                         x3 [ .   c   b ]
+//                         x4 [ .   .   c ]
+//
+// The taps of a kernel row lie side by side in kernel memory and are read at once: a tile takes R
+// cycles for each kernel row that it has. The results of a moving column leave through the port,
+// `port_elements` pixels a cycle.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +46,7 @@ namespace tessera {
 struct ChainPasses {
   std::int64_t count = 0;
   std::int64_t pace = 1;  // cycles a moving column takes
+  std::int64_t loads = 1;  // times R cycles that the next tile takes: kernel rows in it
 };
 
 struct ArrayFold {
@@ -39,6 +54,7 @@ struct ArrayFold {
   std::int64_t tile_h = 1, tile_w = 1;  // output pixels of a moving column
   ChainPasses full;                     // those that fill the array's rows
   ChainPasses rest;                     // what is left of the sum
+  std::int64_t result_cycles = 1;       // that the results of a moving column take to leave
 };
 
 // What a fold is chosen for: rows of the output at a time, output channels of a block.
@@ -48,7 +64,7 @@ struct FoldShape {
 };
 
 // The fold with the fewest cycles of a product on stationary weights that is neither channel-wise
-// nor a transposition; at most config.fold_pixels_max pixels. Products whose input is dilated and
+// nor a transposition; at most config.fold_pixels_max pixels enter side by side. Products whose input is dilated and
 // arrays that are driven by commands or drain between passes do not fold; `taps` are those of the
 // kernel that meet the input.
 ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work,

@@ -71,6 +71,7 @@ struct Band {
   ChainPasses earlier{}, passes{.count = 1};
   std::int64_t pixels = 1;
   Cycles load = 1;  // of the next weights, channel-wise
+  std::int64_t result_cycles = 1;  // of a moving column, times what the post-processor takes
 };
 
 // A pass over n moving columns: rows of `width` columns, cut into commands.
@@ -105,30 +106,30 @@ class PassCost {
         work_(work),
         band_(band),
         serial_(config.folds == Folds::kSerial),
-        load_(work.channel_wise ? band.load : config.rows),
+        post_cycles_(work.post_cycles * band.result_cycles),
         bank_gap_(work.channel_wise ? 1 : ceil_div(config.columns, config.psum_banks)) {}
 
   // All passes of a chain but the last.
   Cycles but_last(std::int64_t n) const {
-    return band_.earlier.count * pass(n, band_.earlier.pace) +
-           (band_.passes.count - 1) * pass(n, band_.passes.pace);
+    return band_.earlier.count * pass(n, band_.earlier) +
+           (band_.passes.count - 1) * pass(n, band_.passes);
   }
   // The last pass of a chain, if the next chain hides `hidden` cycles of its drain.
   Cycles last_pass(std::int64_t n, Cycles hidden) const {
-    const Cycles last = pass(n, band_.passes.pace);
+    const Cycles last = pass(n, band_.passes);
     if (work_.keeps_sums) return last;
-    if (serial_) return last + (work_.post_cycles - 1) * n;
+    if (serial_) return last + (post_cycles_ - 1) * n;
     return std::max<Cycles>({last, bank_gap_, drain(n) - hidden});
   }
   Cycles drain(std::int64_t n) const {
     if (work_.keeps_sums) return 0;
-    return (work_.post_cycles - 1) * n + std::max(n, bank_gap_);
+    return (post_cycles_ - 1) * n + std::max(n, bank_gap_);
   }
   // The last pass of a task, whose skew is part of its drain.
   Cycles last_stream(std::int64_t n) const {
     const Cycles cycles = stream(n, band_.passes.pace).cycles;
     if (work_.keeps_sums) return cycles;
-    const Cycles post = serial_ ? cycles + (work_.post_cycles - 1) * n : n * work_.post_cycles;
+    const Cycles post = serial_ ? cycles + (post_cycles_ - 1) * n : n * post_cycles_;
     return std::max(cycles, post);
   }
   std::int64_t stall_thousandths(std::int64_t n) const {
@@ -141,9 +142,10 @@ class PassCost {
   Stream stream(std::int64_t n, std::int64_t pace) const {
     return stream_of(config_, work_.columns, pace * work_.column_repeats, n);
   }
-  Cycles pass(std::int64_t n, std::int64_t pace) const {
-    const Cycles cycles = stream(n, pace).cycles;
-    return serial_ ? cycles + last_mac() + load_ : std::max<Cycles>(cycles, load_);
+  Cycles pass(std::int64_t n, const ChainPasses& passes) const {
+    const Cycles load = work_.channel_wise ? band_.load : passes.loads * config_.rows;
+    const Cycles cycles = stream(n, passes.pace).cycles;
+    return serial_ ? cycles + last_mac() + load : std::max<Cycles>(cycles, load);
   }
   // From the last moving column in to the last multiply-accumulate.
   Cycles last_mac() const {
@@ -154,7 +156,7 @@ class PassCost {
   const ProductWork& work_;
   const Band& band_;
   const bool serial_;
-  const std::int64_t load_, bank_gap_;
+  const std::int64_t post_cycles_, bank_gap_;
 };
 
 // The columns are cut in equal parts, as few as the banks allow.
@@ -236,7 +238,8 @@ Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
       Band band{.repeat = ceil_div(work.groups, fold.groups) * blocks,
                 .earlier = fold.full,
                 .passes = fold.rest,
-                .pixels = shared.pixels(columns)};
+                .pixels = shared.pixels(columns),
+                .result_cycles = fold.result_cycles};
       if (band.pixels == 0) return;
       if (band.passes.count == 0) std::swap(band.earlier, band.passes);
       // Pixels that no tap reaches still pass once, for the bias and the post-processor.

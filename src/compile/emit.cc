@@ -182,6 +182,15 @@ class Emitter {
       least = found;
       best = rows;
     }
+    // Many more where it takes many pixels of a row at once.
+    constexpr std::int64_t kTimesMore = 16;
+    for (std::int64_t rows = plain.rows_per_step * 2;
+         rows <= std::min(rows_of_step_max(view), plain.rows_per_step * kTimesMore); rows *= 2) {
+      const Cycles found = cycles(rows);
+      if (found * 8 >= least * 7) continue;
+      least = found;
+      best = rows;
+    }
     return bands_of(view, best);
   }
 

@@ -16,7 +16,8 @@ struct ConvDims {
 };
 
 // Geometry, groups, channel-wise and block cut of a convolution; formats are the caller's. The cut
-// is im2col where the sum has fewer blocks of N = `native_dimension` for it.
+// is im2col where the sum has fewer blocks of N = `native_dimension` for it, unless neighbouring output
+// pixels, of few channels, share so many of the blocks along channels that these are fewer.
 ConvAttributes conv_attributes(const Window& window, std::int64_t groups, const ConvDims& dims,
                                std::int64_t native_dimension);
 

@@ -93,6 +93,14 @@ class PortWork::Step {
 
 namespace {
 
+// Input pixels that enter side by side, at most, where output pixels share what they read.
+std::int64_t pixels_side_by_side(const KernelImageShape& image, const ChipConfig& chip) {
+  if (image.taps == 1 || image.channels > chip.neural.rows) return 1;
+  const std::int64_t places = std::min(chip.neural.rows / image.channels,
+                                       chip.neural.columns / image.output_channels);
+  return std::clamp<std::int64_t>(places, 1, chip.neural.fold_pixels_max);
+}
+
 // Elements that the moving operand's partition delivers while the array streams for `occupancy`.
 std::int64_t moving_elements(const NeuralTask& task, const ChipConfig& chip, RowRange rows,
                              Cycles occupancy) {
@@ -110,7 +118,7 @@ std::int64_t moving_elements(const NeuralTask& task, const ChipConfig& chip, Row
     const std::int64_t blocks = ceil_div(product.image.groups, chip.state_buffer.partitions);
     return std::min(occupancy * port, pixels * taps * blocks);
   }
-  return occupancy;
+  return occupancy * std::min(port, pixels_side_by_side(product.image, chip));
 }
 
 // `moving`: elements of the moving operand that a partition delivers, at least.

@@ -278,6 +278,182 @@ TEST(ArrayModel, FoldedPixelsGiveTheClosedFormulasCyclesAndTheSameSums) {
   EXPECT_GT(mixed, 100);
 }
 
+// A convolution whose few output channels leave columns for the pixels of a tile: they share the rows
+// of each input pixel that they read, which passes once for all of them.
+struct SharedProblem {
+  ArrayModel::Shape shape;
+  std::int64_t channels = 1, outputs = 1;
+  std::int64_t kernel_h = 1, kernel_w = 1, stride = 1;
+  std::int64_t rows = 1, columns = 1;  // of the output
+  std::vector<std::int64_t> image;     // [channels][image_rows()][image_columns()]
+  std::vector<std::int64_t> kernel;    // [outputs][channels][kernel_h][kernel_w]
+
+  std::int64_t image_rows() const { return (rows - 1) * stride + kernel_h; }
+  std::int64_t image_columns() const { return (columns - 1) * stride + kernel_w; }
+  std::int64_t pixel(std::int64_t channel, std::int64_t y, std::int64_t x) const {
+    if (y >= image_rows() || x >= image_columns()) return 0;
+    return image[static_cast<std::size_t>((channel * image_rows() + y) * image_columns() + x)];
+  }
+  std::int64_t weight(std::int64_t output, std::int64_t channel, std::int64_t y,
+                      std::int64_t x) const {
+    if (y < 0 || y >= kernel_h || x < 0 || x >= kernel_w) return 0;
+    return kernel[static_cast<std::size_t>(
+        ((output * channels + channel) * kernel_h + y) * kernel_w + x)];
+  }
+};
+
+SharedProblem random_shared_problem(std::mt19937& random) {
+  const auto pick = [&random](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  SharedProblem problem;
+  problem.shape = {pick(1, 6), pick(2, 12), pick(1, 4), pick(4, 40)};
+  problem.shape.post_cycles = pick(1, 2);
+  problem.channels = problem.shape.rows / 2 + 1;  // no rows for a second pixel
+  problem.outputs = pick(1, problem.shape.columns / 2);
+  problem.kernel_h = pick(1, 3);
+  problem.kernel_w = pick(1, 4);
+  problem.stride = pick(1, 2);
+  problem.rows = pick(1, 9);
+  problem.columns = pick(1, 12);
+  const std::int64_t pixels = problem.channels * problem.image_rows() * problem.image_columns();
+  for (std::int64_t i = 0; i < pixels; ++i) problem.image.push_back(pick(-9, 9));
+  const std::int64_t weights =
+      problem.outputs * problem.channels * problem.kernel_h * problem.kernel_w;
+  for (std::int64_t i = 0; i < weights; ++i) problem.kernel.push_back(pick(-9, 9));
+  return problem;
+}
+
+// The weights of the pass of the tile's input pixel (y, x), and that pixel of each tile.
+void add_shared_pass(const SharedProblem& problem, const ArrayFold& fold, std::int64_t y,
+                     std::int64_t x, const BankPart& part, Cut& cut) {
+  const auto& shape = problem.shape;
+  std::vector<std::int64_t> weights(static_cast<std::size_t>(shape.rows * shape.columns), 0);
+  std::vector<std::int64_t> columns(static_cast<std::size_t>(part.count * shape.rows), 0);
+  const std::int64_t tiles = ceil_div(problem.columns, fold.tile_w);
+  for (std::int64_t channel = 0; channel < problem.channels; ++channel) {
+    for (std::int64_t place = 0; place < fold.tile_h * fold.tile_w; ++place) {
+      for (std::int64_t output = 0; output < problem.outputs; ++output) {
+        weights[static_cast<std::size_t>(channel * shape.columns + place * problem.outputs +
+                                         output)] =
+            problem.weight(output, channel, y - place / fold.tile_w * problem.stride,
+                           x - place % fold.tile_w * problem.stride);
+      }
+    }
+    for (std::int64_t j = 0; j < part.count; ++j) {
+      const std::int64_t tile = part.first + j;
+      columns[static_cast<std::size_t>(j * shape.rows + channel)] =
+          problem.pixel(channel, tile / tiles * fold.tile_h * problem.stride + y,
+                        tile % tiles * fold.tile_w * problem.stride + x);
+    }
+  }
+  cut.weights.push_back(std::move(weights));
+  cut.columns.push_back(std::move(columns));
+  cut.passes.push_back({.column_count = part.count, .first_of_chain = false, .last_of_chain = false});
+}
+
+// Input rows (columns) of a tile that some output pixel of it reads.
+std::vector<std::int64_t> read_of_tile(std::int64_t outputs, std::int64_t kernel,
+                                       std::int64_t stride) {
+  std::vector<std::int64_t> read;
+  for (std::int64_t at = 0; at < (outputs - 1) * stride + kernel; ++at) {
+    if (at % stride < kernel || at >= (outputs - 1) * stride) read.push_back(at);
+  }
+  return read;
+}
+
+Cut shared_cut(const SharedProblem& problem, const ArrayFold& fold) {
+  Cut result;
+  const auto& shape = problem.shape;
+  const std::int64_t tiles =
+      ceil_div(problem.rows, fold.tile_h) * ceil_div(problem.columns, fold.tile_w);
+  std::int64_t chain = 0;
+  const auto parts = bank_parts(tiles, shape.bank_columns);
+  const Cycles load = shape.rows * std::min(fold.tile_h, problem.kernel_h);
+  for (const BankPart& part : parts) {
+    const std::size_t begin = result.passes.size();
+    for (const std::int64_t y : read_of_tile(fold.tile_h, problem.kernel_h, problem.stride)) {
+      for (const std::int64_t x : read_of_tile(fold.tile_w, problem.kernel_w, problem.stride)) {
+        add_shared_pass(problem, fold, y, x, part, result);
+      }
+    }
+    const auto earlier = static_cast<std::int64_t>(result.passes.size() - begin) - 1;
+    const Cycles hidden = shape.banks > 1 ? earlier * std::max(parts.back().count, load) : 0;
+    result.passes[begin].first_of_chain = result.passes.back().last_of_chain = true;
+    for (std::size_t i = begin; i < result.passes.size(); ++i) {
+      result.passes[i].bank = chain % shape.banks;
+      result.passes[i].hold = load;  // of the next pass's weights
+    }
+    const Cycles drain = (shape.post_cycles - 1) * part.count +
+                         std::max(part.count, ceil_div(shape.columns, shape.banks));
+    result.passes.back().hold = std::max(load, drain - hidden);
+    ++chain;
+  }
+  result.connect();
+  return result;
+}
+
+void expect_convolution(const SharedProblem& problem, const ArrayFold& fold,
+                        const std::vector<std::int64_t>& results) {
+  const std::int64_t tiles = ceil_div(problem.columns, fold.tile_w);
+  for (std::int64_t y = 0; y < problem.rows; ++y) {
+    for (std::int64_t x = 0; x < problem.columns; ++x) {
+      const std::int64_t tile = y / fold.tile_h * tiles + x / fold.tile_w;
+      const std::int64_t place = y % fold.tile_h * fold.tile_w + x % fold.tile_w;
+      for (std::int64_t o = 0; o < problem.outputs; ++o) {
+        std::int64_t expected = 0;
+        for (std::int64_t c = 0; c < problem.channels; ++c) {
+          for (std::int64_t ky = 0; ky < problem.kernel_h; ++ky) {
+            for (std::int64_t kx = 0; kx < problem.kernel_w; ++kx) {
+              expected += problem.weight(o, c, ky, kx) *
+                          problem.pixel(c, y * problem.stride + ky, x * problem.stride + kx);
+            }
+          }
+        }
+        const std::int64_t at = tile * problem.shape.columns + place * problem.outputs + o;
+        ASSERT_EQ(results[static_cast<std::size_t>(at)], expected);
+      }
+    }
+  }
+}
+
+TEST(ArrayModel, PixelsThatShareTheirInputGiveTheClosedFormulasCyclesAndTheSameSums) {
+  constexpr unsigned kSeed = 61;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  std::mt19937 random(kSeed);
+  std::int64_t tall = 0, wide = 0;
+  for (int i = 0; i < 3000; ++i) {
+    SharedProblem problem = random_shared_problem(random);
+    Problem of_shape;
+    of_shape.shape = problem.shape;
+    NeuralEngineConfig config = config_of(of_shape);
+    config.fold_pixels_max = 8;
+    ProductWork work;
+    work.channels = problem.channels;
+    work.output_channels = problem.outputs;
+    work.kernel_h = problem.kernel_h;
+    work.kernel_w = problem.kernel_w;
+    work.stride_h = work.stride_w = problem.stride;
+    work.columns = problem.columns;
+    work.post_cycles = problem.shape.post_cycles;
+    const ArrayFold fold =
+        array_fold(config, work, {.rows = problem.rows, .output_channels = problem.outputs},
+                   problem.kernel_h * problem.kernel_w);
+    problem.shape.post_cycles *= fold.result_cycles;
+    const Cut passes = shared_cut(problem, fold);
+    ArrayModel array(problem.shape);
+    array.run(passes.passes);
+    const TaskBands bands{.rows = problem.rows, .rows_per_step = problem.rows};
+    ASSERT_EQ(array.cycles(), neural_task_cycles(config, work, bands)) << "problem " << i;
+    ASSERT_EQ(array.lost(), 0) << "problem " << i;
+    expect_convolution(problem, fold, array.results());
+    tall += fold.tile_h > 1;
+    wide += fold.tile_w > 1;
+  }
+  EXPECT_GT(tall, 300);
+  EXPECT_GT(wide, 300);
+}
+
 // A task behind a task: its first weights come down behind the last pass of the one before.
 TEST(ArrayModel, TheNextTaskLoadsItsWeightsBehindTheLastPass) {
   constexpr unsigned kSeed = 43;

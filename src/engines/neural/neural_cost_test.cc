@@ -305,6 +305,24 @@ TEST(NeuralCost, WhatIsLeftOfTheSumTakesFurtherPixels) {
   EXPECT_EQ(step_cycles(array_128(8), work), 2 * 256 * 2 + 256);
 }
 
+TEST(NeuralCost, NeighbouringPixelsShareTheInputPixelsOfTheirTaps) {
+  ProductWork work;
+  work.channels = 64;
+  work.output_channels = 32;
+  work.kernel_h = work.kernel_w = 3;
+  work.columns = 512;
+  EXPECT_EQ(step_cycles(array_128(1), work), 9 * 2048);
+  // Rows for two input pixels, each of which 1 x 2 output pixels share: 3 x 4 of them.
+  EXPECT_EQ(step_cycles(array_128(8), work), 12 * 512);
+  work.output_channels = 1;
+  // 2 x 4 x 8 pixels beside each other: the results leave in 8 cycles a moving column, and tiles of
+  // four kernel rows come in 512.
+  EXPECT_LT(step_cycles(array_128(8), work), 9 * 512);
+  work.output_channels = 32;
+  work.stride_h = work.stride_w = 3;  // nothing to share
+  EXPECT_EQ(step_cycles(array_128(8), work), 9 * 1024);
+}
+
 TEST(NeuralCost, ColumnsAreCutInEqualPartsForTheBanks) {
   ProductWork work;
   work.channels = work.output_channels = 128;
