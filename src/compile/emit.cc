@@ -53,11 +53,14 @@ class Emitter {
 
   EmittedTasks run() {
     const Table<LayerIndex, std::int32_t> segments = layer_segments(inputs_.layers);
-    for (const Piece& piece : plan_.pieces) {
+    std::int32_t last_segment = -1;
+    for (PieceIndex i = 0; i < std::ssize(plan_.pieces); ++i) {
+      const Piece& piece = plan_.pieces[i];
       const auto segment = segments[piece.layer];
-      if (!result_.segments.empty() &&
-          result_.segments.back() != static_cast<std::uint32_t>(segment)) {
+      if (segment != last_segment) {
         kernel_memory_ = KernelMemory(inputs_.chip.neural.kernel_bytes_per_partition);
+        emit_first_kernel(i, segments);
+        last_segment = segment;
       }
       emit_piece(piece);
       result_.segments.resize(result_.tasks.size(), static_cast<std::uint32_t>(segment));
@@ -292,6 +295,31 @@ class Emitter {
     task.kernel_offset = static_cast<std::uint32_t>(offset);
     add(piece, EngineKind::kKernel, {1, 1, 1}, task);
     return offset;
+  }
+
+  // The kernel of a segment's first product before much more data, behind which it would come last, and
+  // the array wait for it.
+  void emit_first_kernel(PieceIndex first, const Table<LayerIndex, std::int32_t>& segments) {
+    constexpr std::int64_t kMuchMore = 8;
+    const auto segment = segments[plan_.pieces[first].layer];
+    std::int64_t loaded = 0;
+    for (PieceIndex i = first; i < std::ssize(plan_.pieces); ++i) {
+      const Piece& piece = plan_.pieces[i];
+      if (segments[piece.layer] != segment) return;
+      const auto count = [&](const StorageView& view) {
+        if (plan_.homes[view.storage] >= 0) return;  // made before
+        loaded = std::max(loaded, storage(view.storage).bytes());
+      };
+      for (const PieceMove& move : piece.moves) count(move.from);
+      for (const PieceOperand& input : piece.inputs) {
+        if (input.transfer) count(input.view);
+      }
+      if (piece.slice < 0 || piece.inputs.empty()) continue;
+      const KernelSlice& slice = layer_of(piece).slices[piece.slice];
+      const std::int64_t bytes = slice.bytes_per_partition * slice.product.image.rows;
+      if (loaded >= kMuchMore * bytes) emit_kernel(piece, slice);
+      return;
+    }
   }
 
   void emit_neural(const Piece& piece, const PlannedLayer& layer) {

@@ -19,7 +19,8 @@ namespace {
 // Attempts with fewer and fewer residents, until everything has a place.
 class Planner : private CascadeContext {
  public:
-  Planner(const PlanInputs& inputs, const Table<LayerIndex, LayerIndex>& cascade_ends)
+  Planner(const PlanInputs& inputs, const Table<LayerIndex, LayerIndex>& cascade_ends,
+          Passing passing)
       : inputs_(inputs),
         residents_(find_residents(inputs)),
         moves_after_(find_moves_after(residents_, inputs.layers.size())),
@@ -32,6 +33,12 @@ class Planner : private CascadeContext {
       resident.active =
           resident.possible && inputs.options.resident && resident.layout.bytes() <= capacity_;
     }
+    if (passing == Passing::kResident) return;
+    for (StorageIndex index = 0; index < std::ssize(residents_); ++index) {
+      if (!residents_[index].active || !passes_by(index)) continue;
+      residents_[index].active = false;
+      passes_by_ = true;
+    }
   }
 
   Result<Plan> run() {
@@ -39,6 +46,7 @@ class Planner : private CascadeContext {
       PieceList list(inputs_, residents_);
       resident_bytes_ = ResidentBytes(residents_, inputs_.layers.size());
       const std::optional<Misfit> misfit = attempt(list);
+      list.plan().passes_by = passes_by_;
       if (!misfit) return std::move(list.plan());
       if (misfit->error.code == ErrorCode::kUnavailable) return misfit->error;  // no time is left
       if (!demote(*misfit) && !take_apart(*misfit)) return misfit->error;
@@ -72,6 +80,32 @@ class Planner : private CascadeContext {
     PieceRoom room = room_at(first, last);
     room.allowed = inputs_.options.tile_budget_bytes > 0 ? room.wanted : room.allowed / 4 * 3;
     return room;
+  }
+
+  // What one layer makes, for the next one alone, of an input that comes in pieces. Resident, it keeps
+  // the second waiting for the last piece, whose blocks its results get; a cascade of both goes on as
+  // the input comes.
+  bool passes_by(StorageIndex index) const {
+    const Resident& of = residents_[index];
+    if (!inputs_.options.cascades || last_reads_[index] != of.last_layer || !of.moves.empty()) {
+      return false;
+    }
+    for (LayerIndex between = of.first_layer + 1; between < of.last_layer; ++between) {
+      if (layer(between).kind != LayerKind::kCopy || !layer(between).copies.empty()) return false;
+    }
+    const PlannedLayer& maker = layer(of.first_layer);
+    const PlannedLayer& reader = layer(of.last_layer);
+    const auto streams = [](const PlannedLayer& stage) {
+      return (stage.kind == LayerKind::kNeural || stage.kind == LayerKind::kPlanar) &&
+             cuts_by_rows(stage) && stage.output.rows() > 1;
+    };
+    if (of.first_layer == of.last_layer || !streams(maker) || !streams(reader)) return false;
+    const StorageView& source = maker.inputs[0];
+    if (residents_[source.storage].written) return false;
+    const std::int64_t room = (capacity_ - of.layout.bytes()) / 2;
+    const BufferLayout whole(source, storage(source.storage).format,
+                             inputs_.chip.state_buffer.partitions);
+    return whole.bytes() > room;
   }
 
   std::optional<Misfit> attempt(PieceList& list) const {
@@ -186,13 +220,14 @@ class Planner : private CascadeContext {
   const std::int64_t capacity_;
   const Table<LayerIndex, LayerIndex>& cascade_ends_;
   Table<LayerIndex, bool> alone_;  // no cascade takes it
+  bool passes_by_ = false;
 };
 
 }  // namespace
 
-Result<Plan> make_plan(const PlanInputs& inputs,
-                       const Table<LayerIndex, LayerIndex>& cascade_ends) {
-  return Planner(inputs, cascade_ends).run();
+Result<Plan> make_plan(const PlanInputs& inputs, const Table<LayerIndex, LayerIndex>& cascade_ends,
+                       Passing passing) {
+  return Planner(inputs, cascade_ends, passing).run();
 }
 
 }  // namespace tessera::compile

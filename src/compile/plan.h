@@ -76,6 +76,7 @@ struct Plan {
   Table<BlockIndex, PlacedBlock> home_blocks;    // DRAM workspace
   Table<StorageIndex, BlockIndex> homes;         // index into home_blocks, or -1
   std::vector<LayerRange> cascades;
+  bool passes_by = false;  // a tensor that has room is passed on as it comes
   std::int64_t buffer_peak_bytes = 0;
   std::int64_t workspace_bytes = 0;
 };

@@ -14,11 +14,14 @@ constexpr std::int32_t kLengthsTried[] = {32, 4, 3, 2};
 
 class Chooser {
  public:
-  Chooser(const PlanInputs& inputs, const Addresses& addresses)
-      : inputs_(inputs), addresses_(addresses), count_(std::ssize(inputs.layers)) {}
+  Chooser(const PlanInputs& inputs, const Addresses& addresses, Passing passing)
+      : inputs_(inputs),
+        addresses_(addresses),
+        passing_(passing),
+        count_(std::ssize(inputs.layers)) {}
 
   // The best plan, and of it the order in DRAM that takes less time.
-  Result<Draft> run() {
+  Result<Draft> run() const {
     TESSERA_TRY(Draft best, choose());
     const DramOrders orders = DramOrders::by_rows(inputs_, best.plan);
     if (orders.empty()) return best;
@@ -31,14 +34,19 @@ class Chooser {
     return best;
   }
 
+  // Where nothing was chosen yet.
+  void time(Draft& of) const {
+    if (of.timeline.ends.empty()) predict(of);
+  }
+
  private:
-  Result<Draft> choose() {
+  Result<Draft> choose() const {
     Draft best;
-    TESSERA_TRY(best.plan, make_plan(inputs_, at_most(kLengthsTried[0])));
+    TESSERA_TRY(best.plan, make_plan(inputs_, at_most(kLengthsTried[0]), passing_));
     TESSERA_RETURN_IF_ERROR(finish(best));
     if (best.plan.cascades.empty()) return best;
     Draft none;
-    auto apart = make_plan(inputs_, at_most(1));
+    auto apart = make_plan(inputs_, at_most(1), passing_);
     if (!apart.ok() && apart.error().code == ErrorCode::kUnavailable) return apart.error();
     if (!apart.ok()) return best;
     none.plan = std::move(*apart);
@@ -51,7 +59,7 @@ class Chooser {
     std::vector<std::vector<LayerRange>> tried = {best.plan.cascades, none.plan.cascades};
     const auto try_ends = [&](const Table<LayerIndex, LayerIndex>& cascade_ends) -> Status {
       Draft other;
-      auto plan = make_plan(inputs_, cascade_ends);
+      auto plan = make_plan(inputs_, cascade_ends, passing_);
       if (!plan.ok() && plan.error().code == ErrorCode::kUnavailable) return plan.error();
       if (!plan.ok() || std::find(tried.begin(), tried.end(), plan->cascades) != tried.end()) {
         return {};
@@ -140,6 +148,7 @@ class Chooser {
 
   const PlanInputs& inputs_;
   const Addresses& addresses_;
+  const Passing passing_;
   const std::int64_t count_;
 };
 
@@ -177,7 +186,16 @@ std::vector<LayerRange> fastest_cascades(const std::vector<Cycles>& alone,
 }
 
 Result<Draft> choose_plan(const PlanInputs& inputs, const Addresses& addresses) {
-  return Chooser(inputs, addresses).run();
+  const Chooser as_it_comes(inputs, addresses, Passing::kAsItComes);
+  TESSERA_TRY(Draft best, as_it_comes.run());
+  if (!best.plan.passes_by) return best;
+  const Chooser resident(inputs, addresses, Passing::kResident);
+  auto other = resident.run();
+  if (!other.ok()) return best;
+  as_it_comes.time(best);
+  resident.time(*other);
+  if (other->timeline.cycles < best.timeline.cycles) return other;
+  return best;
 }
 
 }  // namespace tessera::compile

@@ -3,6 +3,8 @@
 //
 //   plans with cascades of at most 32, 4, 3, 2 layers, and with none ─► tasks ─► timeline of each
 //     ─► the best cascades of all of them, range of layers by range ─► one more plan ─► the fastest
+//
+// Where an input comes in pieces, all of that with what is made of it resident, and passed on as it comes.
 #pragma once
 
 #include <cstdint>
