@@ -637,7 +637,12 @@ namespace {
 struct PlanarBlocks {
   std::int64_t blocks = 1;
   Cycles block = 1;
+  Cycles rotator = 0;  // until its first results are through
 };
+
+Cycles rotator_stages(std::int64_t lanes) {
+  return static_cast<Cycles>(std::bit_width(static_cast<std::uint64_t>(lanes - 1)));
+}
 
 PlanarBlocks planar_blocks(const PlanarEngineConfig& config, const PlanarWork& work) {
   const std::int64_t taps = config.filter_taps;
@@ -648,23 +653,26 @@ PlanarBlocks planar_blocks(const PlanarEngineConfig& config, const PlanarWork& w
   const Cycles input = ceil_div(work.input_elements, config.elements_per_lane) * of_input;
   const Cycles output = ceil_div(work.output_elements, config.elements_per_lane) * of_output;
   // The filters, the line buffer and the post-processor are pipelined: the slowest sets the pace.
-  return {ceil_div(work.channels, config.lanes),
-          std::max<Cycles>({1, input, output}) + work.accumulators * kAccumulatorCycles};
+  const std::int64_t first = work.channel_first % config.lanes;
+  return {ceil_div(first + work.channels, config.lanes),
+          std::max<Cycles>({1, input, output}) + work.accumulators * kAccumulatorCycles,
+          first == 0 ? Cycles{0} : rotator_stages(config.lanes)};
 }
 
 }  // namespace
 
 Cycles planar_step_cycles(const PlanarEngineConfig& config, const PlanarWork& work,
                           StepSharing sharing, const EngineShare& share) {
-  const auto [blocks, block] = planar_blocks(config, work);
-  return core_cycles(config, sharing == StepSharing::kBroadcast ? share.of(blocks) * block
-                                                                : blocks * share.of(block));
+  const auto [blocks, block, rotator] = planar_blocks(config, work);
+  const Cycles cycles =
+      sharing == StepSharing::kBroadcast ? share.of(blocks) * block : blocks * share.of(block);
+  return core_cycles(config, cycles == 0 ? 0 : cycles + rotator);
 }
 
 StepSharing planar_sharing(const PlanarEngineConfig& config, const PlanarWork& work,
                            std::int64_t engines) {
   if (engines == 1) return StepSharing::kBroadcast;
-  const auto [blocks, block] = planar_blocks(config, work);
+  const auto [blocks, block, rotator] = planar_blocks(config, work);
   return blocks * ceil_div(block, engines) < ceil_div(blocks, engines) * block
              ? StepSharing::kUnicast
              : StepSharing::kBroadcast;

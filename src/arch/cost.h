@@ -210,8 +210,13 @@ std::int64_t correlation_cycles();
 //   gain, bias    as element-wise; what is one for all columns stays in a register of the lane
 //   reduction     input elements are added to the line buffer, results leave through the function
 //   channel-wise  each output element takes a multiply-add per tap from the line buffer's window
+//
+// Results that begin in another partition than channel 0's pass a rotator behind the lanes, of a stage a
+// doubling of the lanes, which a step fills once; those that reach into another block of lanes take
+// the lanes' time for that block too.
 struct PlanarWork {
   std::int64_t channels = 1;
+  std::int64_t channel_first = 0;    // where the results begin
   std::int64_t input_elements = 1;   // a channel, halo rows included
   std::int64_t output_elements = 1;  // a channel
   std::int64_t input_cycles = 1;     // a lane and input element

@@ -430,7 +430,10 @@ class Emitter {
     for (std::size_t i = 0; i < piece.inputs.size(); ++i) {
       task.inputs[i] = surface(piece.inputs[i], piece.inputs[i].view).surface;
     }
-    task.output = surface(piece.output, piece.output.view).surface;
+    const MappedSurface output = surface(piece.output, piece.output.view);
+    task.output = output.surface;
+    task.output.channels = static_cast<std::uint32_t>(piece.output.view.channels());
+    task.output_channel_first = static_cast<std::uint32_t>(output.channel_first);
     add(piece, EngineKind::kPlanar, bands_of(piece.output.view), std::move(task));
   }
 

@@ -397,10 +397,8 @@ class Chooser {
     const BufferLayout layout(whole, format, chip_.state_buffer.partitions);
     Cycles cycles = 0;
     for (const std::size_t writer : state.writers) {
-      const Start start =
-          start_of(writer) == Start::kWithinBlock ? Start::kAnywhere : Start::kFirstPartition;
       const StorageView& view = nodes_[writer].now().output;
-      const Fit fit = fit_view(layout, view, start);
+      const Fit fit = fit_view(layout, view, start_of_results(writer));
       if (fit == Fit::kNone) return dma_transposition(chip_, whole, format).cycles;
       cycles += tasks_cost(fit, view);
     }
@@ -425,7 +423,8 @@ class Chooser {
   // ---- storages with many operands ---------------------------------------------------------------
 
   Start start_of_results(std::size_t node) const {
-    return start_of(node) == Start::kWithinBlock ? Start::kAnywhere : Start::kFirstPartition;
+    return graph_.nodes[node].kind() == NodeKind::kReduce ? Start::kFirstPartition
+                                                          : Start::kAnywhere;
   }
 
   void count_operands(StorageState& state) {

@@ -195,7 +195,10 @@ Start start_of_inputs(const PlannedLayer& layer) {
 }
 Start start_of_output(const PlannedLayer& layer) {
   if (layer.kind == LayerKind::kTranspose) return start_of_parts(layer);
-  return layer.on_array() ? Start::kAnywhere : Start::kFirstPartition;
+  // Results of parts, which a pooling or a reduction may come in, begin in the first partition.
+  const bool whole = layer.kind != LayerKind::kPlanar ||
+                     (layer.planar.mode != isa::PlanarMode::kReduction && !layer.wide_window);
+  return whole ? Start::kAnywhere : Start::kFirstPartition;
 }
 
 Fit fit_view(const BufferLayout& layout, const StorageView& view, Start start) {

@@ -166,7 +166,9 @@ void planar_accesses(const PlanarTask& task, std::int64_t partitions, std::int64
     if (task.continues) surface_accesses(accumulators, results, partitions, false, accesses);
     if (task.keeps) surface_accesses(accumulators, results, partitions, true, accesses);
   }
-  if (!task.keeps) surface_accesses(task.output, results, partitions, true, accesses);
+  if (task.keeps) return;
+  surface_accesses(task.output, {task.output_channel_first, task.output.channels, image, rows},
+                   partitions, true, accesses);
 }
 
 DramBox transfer_box(const TransferTask& task, std::int64_t image, RowRange rows) {

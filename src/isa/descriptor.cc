@@ -59,6 +59,12 @@ std::int64_t first_step_waiting_for_itself(const Dependency& dependency, std::in
   return first <= steps ? first : 0;
 }
 
+BufferSurface surface_of_results(const PlanarTask& task) {
+  BufferSurface surface = task.output;
+  surface.channels += task.output_channel_first;
+  return surface;
+}
+
 BufferSurface accumulator_surface(const PlanarTask& task) {
   constexpr std::uint32_t kWords = arith::ReduceAccumulator::kStoredBytes / 8;
   BufferSurface surface;

@@ -198,8 +198,13 @@ struct PlanarTask {
   bool continues = false;                // takes up the accumulators that the part before left
   bool keeps = false;                    // leaves accumulators and writes no result
   std::uint32_t accumulator_offset = 0;  // bytes in each partition
+  // Where the results' first channel goes, counted from the output's first partition: they may begin
+  // anywhere, but for those of a transposition or of parts. The output has the results' channels alone.
+  std::uint32_t output_channel_first = 0;
   bool in_parts() const { return continues || keeps; }
 };
+// The output surface with the channels before the results.
+BufferSurface surface_of_results(const PlanarTask& task);
 // Where its accumulators lie: four columns of 64 bits for each column of the output.
 BufferSurface accumulator_surface(const PlanarTask& task);
 

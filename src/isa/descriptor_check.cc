@@ -309,8 +309,7 @@ Status check_lane_filter(const NeuralTask& task, const CheckContext& context) {
           product.input_dilation_h == 1 && product.input_dilation_w == 1,
       "the planar engine takes channel-wise products of one output a channel only"));
   TESSERA_RETURN_IF_ERROR(require(image.rows == partitions &&
-                                      task.moving_channel_first % partitions == 0 &&
-                                      task.output_channel_first % partitions == 0,
+                                      task.moving_channel_first % partitions == 0,
                                   "channels and their taps lie in different partitions"));
   return check_window_extents((product.kernel_h - 1) * product.dilation_h + 1,
                               (product.kernel_w - 1) * product.dilation_w + 1, context.chip.planar);
@@ -332,11 +331,26 @@ Status check_parts(const PlanarTask& task, const CheckContext& context) {
   return check_surface(accumulator_surface(task), "the accumulators", context);
 }
 
+// Results that begin beyond the first partition end inside the buffer.
+Status check_results_begin(const PlanarTask& task, const CheckContext& context) {
+  if (task.output_channel_first == 0) return {};
+  TESSERA_RETURN_IF_ERROR(require(
+      task.mode != PlanarMode::kTranspose && !task.in_parts() && !task.output.broadcast_channels,
+      "results of a transposition, of parts or of one channel for all begin in the first "
+      "partition"));
+  if (task.output_channel_first > kExtentMax) {
+    return bad(fmt::format("results begin at channel {}, allowed are 0..{}",
+                           task.output_channel_first, kExtentMax));
+  }
+  return check_surface(surface_of_results(task), "the output surface", context);
+}
+
 Status check_planar(const PlanarTask& task, const Bands& bands, const CheckContext& context) {
   const int inputs = planar_inputs(task);
   TESSERA_RETURN_IF_ERROR(
       require(task.input_count == inputs, "the number of inputs does not fit the mode"));
   TESSERA_RETURN_IF_ERROR(check_surface(task.output, "the output surface", context));
+  TESSERA_RETURN_IF_ERROR(check_results_begin(task, context));
   TESSERA_RETURN_IF_ERROR(check_bands(bands, task.output));
   for (int i = 0; i < inputs; ++i) {
     const BufferSurface& in = task.inputs[i];

@@ -40,7 +40,8 @@ class UseList {
   void add(PlanarTask& task) {
     for (int i = 0; i < std::min<int>(task.input_count, kPlanarInputsMax); ++i)
       surface(task.inputs[i]);
-    surface(task.output);
+    uses_.push_back(
+        {MemoryKind::kStateBuffer, &task.output.offset, last_of(surface_of_results(task))});
     if (task.in_parts()) {
       uses_.push_back(
           {MemoryKind::kStateBuffer, &task.accumulator_offset, last_of(accumulator_surface(task))});

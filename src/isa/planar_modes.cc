@@ -111,6 +111,7 @@ std::int64_t elements_read(const RowRange& read, const BufferSurface& input) {
 PlanarStep planar_task_step(const PlanarTask& task, RowRange rows) {
   PlanarWork work;
   work.channels = task.output.channels;
+  work.channel_first = task.output_channel_first;
   work.output_elements = (rows.last - rows.first) * task.output.columns;
   work.input_elements = work.output_elements;
   switch (task.mode) {

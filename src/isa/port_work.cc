@@ -157,7 +157,8 @@ void planar_ports(const PlanarTask& task, std::int64_t image, RowRange rows, Por
     if (task.continues) ports.once(accumulators, results, false);
     if (task.keeps) ports.once(accumulators, results, true);
   }
-  if (!task.keeps) ports.once(task.output, results, true);
+  if (task.keeps) return;
+  ports.once(task.output, {task.output_channel_first, task.output.channels, image, rows}, true);
 }
 
 }  // namespace

@@ -187,6 +187,7 @@ void visit_fields(V& visit, PlanarTask& t) {
   visit.group("pool_before", t.pool.before);
   visit.group("pool_after", t.pool.after);
   visit.group("reduce_before", t.reduce.before);
+  visit("output_channel_first", t.output_channel_first);
 }
 
 template <typename V>

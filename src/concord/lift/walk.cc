@@ -304,7 +304,7 @@ class Walker {
     }
     if (task.continues) TESSERA_RETURN_IF_ERROR(accumulators(task, false));
     if (task.keeps) return accumulators(task, true);
-    write_results(task.output, 0, task.output.channels);
+    write_results(task.output, task.output_channel_first, task.output.channels);
     return {};
   }
 

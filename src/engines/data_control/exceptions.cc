@@ -50,7 +50,9 @@ struct Channels {
 };
 
 Channels written_channels(const isa::TaskConfig& config) {
-  if (const auto* planar = std::get_if<PlanarTask>(&config)) return {0, planar->output.channels};
+  if (const auto* planar = std::get_if<PlanarTask>(&config)) {
+    return {planar->output_channel_first, planar->output.channels};
+  }
   const auto& neural = std::get<NeuralTask>(config);
   const KernelImageShape& image = neural.product.image;
   return {neural.output_channel_first,

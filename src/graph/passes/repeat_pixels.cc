@@ -4,8 +4,7 @@
 //   x ─► Move (rows and columns repeated)     =>   x ─► Move (rows repeated: a view) ─┬► identity ─┐
 //                                                                                    └► identity ─┴► Move
 //
-// The last Move puts the columns side by side, so that each identity writes every second column. A
-// part of a concatenation that begins within a channel block gets a tensor of its own in between.
+// The last Move puts the columns side by side, so that each identity writes every second column.
 //
 // Before: formats are settled. After: the same. Values: none changes.
 #include <fmt/format.h>
@@ -25,7 +24,6 @@ namespace {
 // Smaller images take less time than the tasks.
 constexpr std::int64_t kElementsMin = 4096;
 constexpr std::int64_t kColumnsMax = 8;
-constexpr std::int64_t kChannelBlock = 128;
 
 // x [1, channels, height, width], each pixel `rows` times below and `columns` times beside itself.
 struct Repeated {
@@ -104,23 +102,10 @@ void rewrite(Graph& graph, Editor& editor, std::size_t index) {
       continue;
     }
     std::vector<TensorId> columns = columns_of(graph, editor, node, input, of);
-    if (box.output_offset % (of.pixels() * kChannelBlock) == 0) {
-      for (CopyBox& part : side_by_side(of, inputs.size(), box.output_offset)) {
-        copies.push_back(std::move(part));
-      }
-      inputs.insert(inputs.end(), columns.begin(), columns.end());
-      continue;
+    for (CopyBox& part : side_by_side(of, inputs.size(), box.output_offset)) {
+      copies.push_back(std::move(part));
     }
-    const Shape dims = {1, of.channels, of.height * of.rows, of.width * of.columns};
-    const TensorInfo x = graph.tensor(input);
-    const TensorId whole = editor.add_tensor(x.name + ".repeated", x.format, dims);
-    editor.add_node(node.name + ".repeated", node.origins, std::move(columns), {whole},
-                    MoveAttributes{false, 0, side_by_side(of, 0, 0)});
-    CopyBox dense = dense_box(element_count(dims));
-    dense.input = static_cast<std::int32_t>(inputs.size());
-    dense.output_offset = box.output_offset;
-    copies.push_back(std::move(dense));
-    inputs.push_back(whole);
+    inputs.insert(inputs.end(), columns.begin(), columns.end());
   }
   move.copies = std::move(copies);
   graph.nodes[index].inputs = std::move(inputs);
