@@ -63,18 +63,42 @@ std::optional<StridedWalk> AxisMap::walk_within(const StridedWalk& walk) const {
   return result;
 }
 
+// Parts of the axis that lie within one axis of the other map each, where it walks them evenly.
+std::vector<MapAxis> AxisMap::split(MapAxis axis) const {
+  std::vector<MapAxis> parts;
+  while (axis.extent > 1 && axis.to_stride > 0) {
+    const auto holds = std::find_if(axes_.begin(), axes_.end(), [&](const MapAxis& of) {
+      return axis.to_stride % of.from_stride == 0 && axis.to_stride / of.from_stride < of.extent;
+    });
+    if (holds == axes_.end()) break;
+    const std::int64_t factor = axis.to_stride / holds->from_stride;
+    const std::int64_t inner = holds->extent / factor;
+    if (factor * (axis.extent - 1) < holds->extent) break;
+    if (holds->extent % factor != 0 || axis.extent % inner != 0) break;
+    parts.push_back({axis.from_stride, inner, axis.to_stride});
+    axis = {axis.from_stride * inner, axis.extent / inner, axis.to_stride * inner};
+  }
+  parts.push_back(axis);
+  return parts;
+}
+
 std::optional<AxisMap> AxisMap::then(const AxisMap& next) const {
   if (is_dense() && offset_ == 0) return next;  // its one axis may cross several of `next`
-  StridedWalk walk{.offset = offset_, .extents = {}, .strides = {}};
+  std::vector<MapAxis> own;
   for (const MapAxis& axis : axes_) {
+    const std::vector<MapAxis> parts = next.split(axis);
+    own.insert(own.end(), parts.begin(), parts.end());
+  }
+  StridedWalk walk{.offset = offset_, .extents = {}, .strides = {}};
+  for (const MapAxis& axis : own) {
     walk.extents.push_back(axis.extent);
     walk.strides.push_back(axis.to_stride);
   }
   const auto mapped = next.map(walk);
   if (!mapped) return std::nullopt;
   std::vector<MapAxis> axes;
-  for (std::size_t i = 0; i < axes_.size(); ++i) {
-    axes.push_back({axes_[i].from_stride, axes_[i].extent, mapped->strides[i]});
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    axes.push_back({own[i].from_stride, own[i].extent, mapped->strides[i]});
   }
   return AxisMap(std::move(axes), mapped->offset);
 }

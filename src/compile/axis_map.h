@@ -41,7 +41,7 @@ class AxisMap {
   std::optional<StridedWalk> map(const StridedWalk& walk) const;
   // Like map(), and none as well where the walk leaves the source or has a negative stride.
   std::optional<StridedWalk> walk_within(const StridedWalk& walk) const;
-  // First this map, then `next`.
+  // First this map, then `next`; none where an axis of this one crosses axes of `next` and not evenly.
   std::optional<AxisMap> then(const AxisMap& next) const;
   // Exactly element i to element offset + i.
   bool is_dense() const;
@@ -52,6 +52,8 @@ class AxisMap {
   std::int64_t offset() const { return offset_; }
 
  private:
+  std::vector<MapAxis> split(MapAxis axis) const;
+
   std::vector<MapAxis> axes_;  // descending from_stride
   std::int64_t offset_ = 0;
 };

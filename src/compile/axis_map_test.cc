@@ -46,6 +46,18 @@ TEST(AxisMap, WalkThatLeavesTheSourceIsRefused) {
   EXPECT_FALSE(map.map({5, {6}, {1}}));
 }
 
+TEST(AxisMap, AnAxisThatCrossesAxesEvenlyIsTakenApart) {
+  // Planes 2 and 3 of a tensor [5, 6], which lies in another with 10 between its planes.
+  const AxisMap planes({{1, 12, 1}}, 12);
+  const AxisMap whole({{6, 5, 10}, {1, 6, 1}}, 100);
+  const auto both = planes.then(whole);
+  ASSERT_TRUE(both);
+  EXPECT_EQ(both->offset(), 120);
+  EXPECT_EQ(both->axes(), (std::vector<MapAxis>{{6, 2, 10}, {1, 6, 1}}));
+  EXPECT_FALSE(AxisMap({{1, 12, 1}}, 3).then(whole));  // begins within a plane
+  EXPECT_FALSE(AxisMap({{1, 9, 1}}, 6).then(whole));   // ends within one
+}
+
 TEST(AxisMap, MapsCompose) {
   const AxisMap transpose({{3, 4, 1}, {1, 3, 4}}, 0);  // [4, 3] seen over [3, 4]
   const AxisMap part({{1, 12, 1}}, 50);

@@ -257,34 +257,35 @@ class Attempt {
     return true;
   }
 
-  // The planar engine makes all of it, or a part that lies in it.
-  bool is_made_by_planar(TensorId id) const {
-    const Node* producer = known_.producer(id);
+  // A reduction, which may come in parts, writes from the first partition on; what is put together of
+  // parts may have readers of its own, which cannot walk all of the whole.
+  bool has_other_places(TensorId id) const {
+    const Node* const producer = known_.producer(id);
     if (producer == nullptr) return false;
-    switch (producer->kind()) {
-      case NodeKind::kPool:
-      case NodeKind::kElementwise:
-      case NodeKind::kReduce:
-        return true;
-      case NodeKind::kMove:
-        return std::ranges::any_of(producer->inputs, [&](TensorId part) {
-          const Node* maker = known_.producer(part);
-          return maker != nullptr && maker->kind() == NodeKind::kElementwise &&
-                 producer->inputs.size() > 1;
-        });
-      default:
-        return false;
-    }
+    if (producer->kind() == NodeKind::kReduce) return true;
+    return producer->kind() == NodeKind::kMove && producer->inputs.size() > 1 &&
+           known_.readers(id).size() > 1;
   }
 
-  // The planar engine writes from the first partition on. A part of an image that begins in another
-  // one is rather loaded into the whole than keeping all of it out of the state buffer.
+  // The planar engine makes a part whose neighbours become channels.
+  bool turns_channels(const graph::CopyBox& box, TensorId id, std::int64_t plane) const {
+    const Node* const producer = known_.producer(id);
+    if (producer == nullptr || producer->kind() != NodeKind::kElementwise) return false;
+    for (std::size_t i = 0; i < box.extents.size(); ++i) {
+      if (box.input_strides[i] == 1 && box.extents[i] > 1) return box.output_strides[i] >= plane;
+    }
+    return false;
+  }
+
+  // A part of an image that begins in another partition than the first is then rather loaded into the
+  // whole than keeping all of it out of the state buffer.
   bool keeps_whole_from_buffer(const graph::CopyBox& box, TensorId part,
                                const Storage& whole) const {
     const Shape& dims = graph_.tensor(whole.owner).dims;
-    if (dims.size() != 4 || !is_made_by_planar(part)) return false;
+    if (dims.size() != 4) return false;
     const std::int64_t partitions = chip_.state_buffer.partitions;
     const std::int64_t plane = dims[2] * dims[3];
+    if (!has_other_places(part) && !turns_channels(box, part, plane)) return false;
     const std::int64_t bytes =
         dims[0] * ceil_div(dims[1], partitions) * plane * format_bytes(whole.format);
     return box.output_offset / plane % partitions != 0 &&
