@@ -90,10 +90,13 @@ void emit_with_bias(Op& op, std::vector<TensorId> inputs, const ConvAttributes& 
   make.output(0, make.binary(BinaryFunction::kAdd, product, bias, make.vector()));
 }
 
-// Bytes of a line, input and output, from which on a convolution becomes a product of its columns.
+// Bytes of a line, input and output, from which on a convolution becomes a product of its columns; but
+// where each element is in many columns, which would all be loaded.
 constexpr std::int64_t kLineBytes = std::int64_t{1} << 17;
+constexpr std::int64_t kColumnsOfElementMax = 4;
 
-bool is_long_line(const Op& op, const Shape& x, const Shape& weights) {
+bool is_long_line(const Op& op, const Window& window, const Shape& x, const Shape& weights) {
+  if (weights[3] > kColumnsOfElementMax * window.stride[1]) return false;
   const Shape y = as_image(op.output_dims(0));
   const std::int64_t elements = x[3] * ceil_div(x[1], 128) + y[3] * ceil_div(y[1], 128);
   const bool fixed_bias = !op.has_input(2) || op.constant(2) != nullptr;
@@ -140,7 +143,7 @@ Lowered lower_conv(Op& op) {
   const Shape kernel(op.input_dims(1).begin() + 2, op.input_dims(1).end());
   const Shape spatial(op.input_dims(0).begin() + 2, op.input_dims(0).end());
   const Window window = read_window(op, kernel, spatial);
-  if (is_long_line(op, x_dims, weights->dims) && window.pad_begin[1] >= 0 &&
+  if (is_long_line(op, window, x_dims, weights->dims) && window.pad_begin[1] >= 0 &&
       window.pad_end[1] >= 0) {
     return emit_long_line(op, window, weights->dims);
   }
