@@ -362,16 +362,44 @@ Result<NodeViews> node_views(const Graph& graph, const Node& node, const ViewCho
   return node_views(PreferredAxes(graph), node, choice);
 }
 
+namespace {
+
+// A convolution of images of one row, each pixel by itself: images may as well be rows of one image,
+// which the array takes many of at a time.
+bool takes_rows_apart(const Graph& graph, const Node& node) {
+  const auto& conv = node.as<ConvAttributes>();
+  const Shape& x = graph.tensor(node.inputs[0]).dims;
+  const Shape& kernel = graph.tensor(node.inputs[1]).dims;
+  const Shape& y = graph.tensor(node.outputs[0]).dims;
+  return x[0] > 1 && x[2] == 1 && y[2] == 1 && y[3] == x[3] && kernel[2] == 1 && kernel[3] == 1 &&
+         conv.stride_h == 1 && conv.stride_w == 1 && conv.pad_top == 0 && conv.pad_left == 0 &&
+         conv.input_dilation_h == 1 && conv.input_dilation_w == 1;
+}
+
+StridedView images_as_rows(StridedView view) {
+  std::swap(view.extents[kImages], view.extents[kRows]);
+  std::swap(view.strides[kImages], view.strides[kRows]);
+  view.strides[kImages] = 0;
+  return view;
+}
+
+}  // namespace
+
 Result<NodeViews> node_views(const PreferredAxes& axes, const Node& node,
                              const ViewChoice& choice) {
   const Graph& graph = axes.graph();
   switch (node.kind()) {
     case NodeKind::kConv:
     case NodeKind::kPool: {
+      const bool rows = node.kind() == NodeKind::kConv && takes_rows_apart(graph, node);
+      const auto view_of = [&](TensorId id) {
+        const StridedView view = nchw(graph.tensor(id).dims);
+        return rows ? images_as_rows(view) : view;
+      };
       NodeViews views;
       views.inputs.resize(node.inputs.size());
-      views.inputs[0] = nchw(graph.tensor(node.inputs[0]).dims);
-      views.output = nchw(graph.tensor(node.outputs[0]).dims);
+      views.inputs[0] = view_of(node.inputs[0]);
+      views.output = view_of(node.outputs[0]);
       return views;
     }
     case NodeKind::kMatMul:
