@@ -492,6 +492,35 @@ TEST(Core, PlanarConverterTransposesEveryBitPatternInItsClosedFormCycles) {
   EXPECT_EQ(account.busy, 7 + 3 * (2 * 9 + 2 * 6) + 6);
 }
 
+TEST(Core, PlanarResultsBeginInAnyPartition) {
+  const ChipConfig chip = small_chip();
+  ProgramBuilder builder(chip);
+  std::vector<std::uint16_t> input;
+  for (std::uint16_t i = 0; i < 9 * 5; ++i) input.push_back(i);
+  const BufferSurface whole = dense_surface(chip, 0, Format::kF16, 9, 1, 5);
+  const BufferSurface plain = dense_surface(chip, 512, Format::kF16, 6, 1, 5);
+  const TaskId load_whole = builder.load(whole, kInput, 1);
+  const TaskId load = builder.load(plain, kInput, 1);
+  isa::PlanarTask task;
+  task.inputs[0] = plain;
+  task.output = dense_surface(chip, 0, Format::kF16, 6, 1, 5);
+  task.output_channel_first = 3;
+  const TaskId move = builder.add(EngineKind::kPlanar, task, {1, 1, 1},
+                                  {after_all(load_whole, 1), after_all(load, 1)});
+  builder.store(whole, kOutput, 1, {after_all(move, 1)});
+  const isa::Program program = builder.finish(90, 90);
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->load(program).ok());
+  ASSERT_TRUE(core->write(kInput, to_bytes(input)).ok());
+  const auto run = core->run_segment(0, {.check_hazards = true});
+  ASSERT_TRUE(run.ok()) << run.error().to_string();
+  const auto output = read_output<std::uint16_t>(*core, 45);
+  for (std::size_t i = 0; i < 45; ++i) EXPECT_EQ(output[i], i < 15 ? input[i] : input[i - 15]);
+  // Of four lanes: channels 3, 4 to 7, and 8, then the two stages of the rotator.
+  const auto& account = run->engines[static_cast<std::size_t>(EngineKind::kPlanar)];
+  EXPECT_EQ(account.busy, 7 + 3 * ceil_div(5, chip.planar.elements_per_lane) + 2 + 6);
+}
+
 TEST(Core, MovingChannelsThatLeaveTheirBlockAreShiftedIntoPlace) {
   const ChipConfig chip = small_chip();
   ProgramBuilder builder(chip);
