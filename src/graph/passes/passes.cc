@@ -25,6 +25,7 @@ constexpr Pass kPasses[] = {
     {"number_formats", number_formats, true},
     {"load_constant_batches", load_constant_batches, true},
     {"drop_dead", drop_dead, true},
+    {"fold_space_to_depth", fold_space_to_depth, true},
     {"split_phases", split_phases, true},
     {"repeat_pixels", repeat_pixels, true},
     {"spread_products", spread_products, true},

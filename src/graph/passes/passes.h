@@ -47,6 +47,7 @@ void equalise_channels(Graph& graph);
 void number_formats(Graph& graph);
 void load_constant_batches(Graph& graph);
 void drop_dead(Graph& graph);
+void fold_space_to_depth(Graph& graph);
 void split_phases(Graph& graph);
 void repeat_pixels(Graph& graph);
 void spread_products(Graph& graph);
