@@ -21,6 +21,7 @@ constexpr Pass kPasses[] = {
     {"fuse_quantisation", fuse_quantisation, false},
     // Moves between which only a step of quantisation stood.
     {"clean_moves", clean_moves, false},
+    {"fold_padding", fold_padding, false},
     {"equalise_channels", equalise_channels, false},
     {"number_formats", number_formats, true},
     {"load_constant_batches", load_constant_batches, true},
