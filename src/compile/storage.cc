@@ -257,12 +257,27 @@ class Attempt {
     return true;
   }
 
+  // What the planar engine reads begins in the first partition; a Move in front is a view.
+  bool is_read_from_first_partition(TensorId id) const {
+    return std::ranges::any_of(known_.readers(id), [&](const Node* reader) {
+      if (reader->kind() == NodeKind::kMove && reader->inputs.size() == 1 &&
+          reader->as<MoveAttributes>().copies.size() == 1) {
+        return is_read_from_first_partition(reader->outputs[0]);
+      }
+      return reader->kind() == NodeKind::kElementwise || reader->kind() == NodeKind::kPool ||
+             reader->kind() == NodeKind::kReduce;
+    });
+  }
+
   // A reduction, which may come in parts, writes from the first partition on; what is put together of
   // parts may have readers of its own, which cannot walk all of the whole.
   bool has_other_places(TensorId id) const {
     const Node* const producer = known_.producer(id);
     if (producer == nullptr) return false;
     if (producer->kind() == NodeKind::kReduce) return true;
+    constexpr std::int64_t kWorthALoad = std::int64_t{1} << 15;  // bytes
+    const std::int64_t bytes = elements(id) * format_bytes(graph_.tensor(id).format);
+    if (bytes >= kWorthALoad && is_read_from_first_partition(id)) return true;
     return producer->kind() == NodeKind::kMove && producer->inputs.size() > 1 &&
            known_.readers(id).size() > 1;
   }
