@@ -103,7 +103,7 @@ Cycles fold_cycles(const NeuralEngineConfig& config, const ProductWork& work, co
   const Cycles passes =
       passes_cycles(config, fold.full, columns) + passes_cycles(config, fold.rest, columns);
   if (work.keeps_sums) return passes;
-  const Cycles post = work.post_cycles * fold.result_cycles * columns;
+  const Cycles post = std::max(work.post_cycles, fold.result_cycles) * columns;
   return config.psum_banks > 1 ? std::max(passes, post) : passes + post - columns;
 }
 
@@ -166,9 +166,7 @@ ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work,
   };
   ArrayFold best = fold_of({});
   Cycles least = fold_cycles(config, work, best, columns_of({}));
-  const bool shared = work.cut == BlockCut::kChannel && taps > 1;
-  const std::int64_t most =
-      shared ? places.pixels : std::min<std::int64_t>(places.pixels, config.fold_pixels_max);
+  const std::int64_t most = places.pixels;
   for (std::int64_t h = 1; h <= std::min(most, shape.rows); h = next_extent(h)) {
     for (std::int64_t w = h == 1 ? 2 : 1; w <= std::min(most / h, work.columns);
          w = next_extent(w)) {

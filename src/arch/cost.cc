@@ -71,7 +71,7 @@ struct Band {
   ChainPasses earlier{}, passes{.count = 1};
   std::int64_t pixels = 1;
   Cycles load = 1;  // of the next weights, channel-wise
-  std::int64_t result_cycles = 1;  // of a moving column, times what the post-processor takes
+  std::int64_t result_cycles = 1;  // until those of a moving column have left
 };
 
 // A pass over n moving columns: rows of `width` columns, cut into commands.
@@ -106,7 +106,7 @@ class PassCost {
         work_(work),
         band_(band),
         serial_(config.folds == Folds::kSerial),
-        post_cycles_(work.post_cycles * band.result_cycles),
+        post_cycles_(std::max(work.post_cycles, band.result_cycles)),
         bank_gap_(work.channel_wise ? 1 : ceil_div(config.columns, config.psum_banks)) {}
 
   // All passes of a chain but the last.
