@@ -57,12 +57,23 @@ struct Prepared {
   std::optional<DenseElementwise> shape;  // of an element-wise node
   ElementwisePlan elementwise;            // of the chain that begins here
   MovePlan move;
-  // How far its results reach is looked at, where they lie.
-  bool looked_at = false;
+  // How far its results reach, where they lie.
   arith::HiddenEnds hidden;
   Place made;
   Format made_format = Format::kF16;
   std::int64_t made_count = 0;
+};
+
+// What is looked at when a node has run; apart from what the run needs, since few nodes are.
+struct Watch {
+  bool product = false;      // sums that may be out of range
+  bool elementwise = false;  // has looked at its results itself
+  bool looked_at = false;    // how far the results reach
+};
+
+// Nodes [first, last) that run together.
+struct Turn {
+  std::size_t first = 0, last = 0;
 };
 
 // Work that is done before another thread has noticed it: multiply-accumulates, or elements.
@@ -114,11 +125,18 @@ class HostExecutor : public Executor {
                                          : prepare_product(*graph_, node, pool_.threads());
       }
       place_results(node, prepared);
+      watches_.push_back({.product = node.kind() == NodeKind::kConv || node.kind() == NodeKind::kMatMul,
+                          .elementwise = node.kind() == NodeKind::kElementwise,
+                          .looked_at = graph::looks_at(*graph_, node)});
     }
     const std::vector<std::size_t> chains = elementwise_chains(*graph_, plan_);
     for (std::size_t i = 0; i < chains.size(); ++i) {
       prepared_[i].chain = chains[i];
       if (prepared_[i].shape) prepared_[i].elementwise = elementwise_plan(i, chains[i]);
+    }
+    for (std::size_t i = 0; i < prepared_.size(); i += prepared_[i].chain) {
+      const bool moves = prepared_[i].kind == NodeKind::kMove;
+      if (!moves || !prepared_[i].move.is_nothing()) turns_.push_back({i, i + prepared_[i].chain});
     }
     return {};
   }
@@ -149,6 +167,7 @@ class HostExecutor : public Executor {
     for (std::atomic<std::uint8_t>& reach : reach_) reach.store(0, std::memory_order_relaxed);
     place_inputs(inputs);
     place_outputs(inputs, outputs);
+    place_elementwise();
     TESSERA_RETURN_IF_ERROR(run_nodes(observer));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const std::byte* const made = data(graph_->outputs[i]);
@@ -164,19 +183,20 @@ class HostExecutor : public Executor {
   arith::StickyFlags flags() const override { return flags_; }
 
  private:
-  // What the node's products report, and how far its results reach. Element-wise nodes have looked at theirs.
+  // What the node's products report, and how far its results reach.
   void look_at(std::size_t index) {
-    const Prepared& prepared = prepared_[index];
+    const Watch& watch = watches_[index];
     graph::NodeValues& values = values_[index];
-    if (prepared.kind == NodeKind::kConv || prepared.kind == NodeKind::kMatMul) {
+    if (watch.product) {
       arith::StickyFlags flags;
       for (const auto& workspace : workspaces_) flags |= take_flags(*workspace);
       values.accumulator_range = flags.accumulator_range;
       flags_ |= flags;
     }
-    if (!prepared.looked_at) return;
+    if (!watch.looked_at) return;
     std::atomic<std::uint8_t>& reach = reach_[index];
-    if (prepared.kind != NodeKind::kElementwise) {
+    if (!watch.elementwise) {
+      const Prepared& prepared = prepared_[index];
       const std::byte* const from = prepared.made.in(bases_);
       const std::int64_t size = format_bytes(prepared.made_format);
       const auto look = [&](int, std::int64_t first, std::int64_t last) {
@@ -194,7 +214,6 @@ class HostExecutor : public Executor {
 
   void place_results(const Node& node, Prepared& prepared) const {
     const graph::TensorInfo& made = graph_->tensor(node.outputs[0]);
-    prepared.looked_at = graph::looks_at(*graph_, node);
     prepared.hidden = graph::hidden_ends(*graph_, node);
     prepared.made = place_of(*graph_, plan_, node.outputs[0]);
     prepared.made_format = made.format;
@@ -236,7 +255,7 @@ class HostExecutor : public Executor {
     ElementwisePlan plan = plan_elementwise(*graph_, plan_, first, shapes);
     for (std::size_t i = 0; i < count; ++i) {
       const Prepared& prepared = prepared_[first + i];
-      plan.steps[i].reach = prepared.looked_at ? &reach_[first + i] : nullptr;
+      plan.steps[i].reach = watches_[first + i].looked_at ? &reach_[first + i] : nullptr;
       plan.steps[i].hidden = prepared.hidden;
     }
     return plan;
@@ -244,9 +263,9 @@ class HostExecutor : public Executor {
 
   Status run_nodes(const NodeObserver& observer) {
     if (observer || timer_) return run_watched(observer);
-    for (std::size_t i = 0; i < prepared_.size();) {
-      TESSERA_RETURN_IF_ERROR(run_node(i));
-      for (const std::size_t last = i + prepared_[i].chain; i < last; ++i) look_at(i);
+    for (const Turn& turn : turns_) {
+      TESSERA_RETURN_IF_ERROR(run_node(turn.first));
+      for (std::size_t i = turn.first; i < turn.last; ++i) look_at(i);
     }
     return {};
   }
@@ -258,7 +277,8 @@ class HostExecutor : public Executor {
       const std::size_t first = i;
       if (observer && prepared_[i].chain > 1) {
         ElementwisePlan alone = elementwise_plan(i, 1);
-        DenseElementwise::run(alone.in(bases_), pool_);
+        alone.place(bases_);
+        DenseElementwise::run(alone.steps, pool_);
       } else {
         TESSERA_RETURN_IF_ERROR(run_node(i));
         if (!observer) i += prepared_[i].chain - 1;
@@ -316,6 +336,12 @@ class HostExecutor : public Executor {
       }
     }
   }
+  // Addresses of element-wise nodes stay from run to run, as long as the blocks lie where they did.
+  void place_elementwise() {
+    if (bases_ == placed_) return;
+    for (Prepared& prepared : prepared_) prepared.elementwise.place(bases_);
+    placed_ = bases_;
+  }
   // Which outputs have a block of their own, so that it may lie in the caller's memory.
   std::vector<bool> outputs_in_place() const {
     std::vector<bool> taken(bases_.size(), false), result;
@@ -344,7 +370,7 @@ class HostExecutor : public Executor {
   std::byte* data(TensorId id) {
     const graph::TensorInfo& info = graph_->tensor(id);
     if (info.constant) return only_read(info.constant->bytes).data();
-    return bases_[block_of(id)];
+    return bases_[block_of(id)] + plan_.offset_of_tensor[id];
   }
   std::int64_t bytes_of(TensorId id) const {
     const graph::TensorInfo& info = graph_->tensor(id);
@@ -364,7 +390,7 @@ class HostExecutor : public Executor {
         run_product(index);
         return {};
       case NodeKind::kElementwise:
-        DenseElementwise::run(prepared.elementwise.in(bases_), pool_);
+        DenseElementwise::run(prepared.elementwise.steps, pool_);
         return {};
       case NodeKind::kPool:
       case NodeKind::kReduce:
@@ -573,6 +599,7 @@ class HostExecutor : public Executor {
   const BufferPlan plan_;
   std::vector<std::vector<std::byte>> blocks_;  // memory of the executor's own, where it is used
   std::vector<std::byte*> bases_;               // of each block, for this run
+  std::vector<std::byte*> placed_;              // what element-wise plans have the addresses of
   std::vector<bool> output_in_place_;           // whether it has a block that no other one has
   std::int64_t bytes_copied_ = 0;
   // Of the last run, by node: how far results reach (ValueExtent, by several threads); and all of it.
@@ -581,6 +608,8 @@ class HostExecutor : public Executor {
   arith::StickyFlags flags_;
   std::vector<std::shared_ptr<ProductWorkspace>> workspaces_;  // one per thread
   std::vector<Prepared> prepared_;
+  std::vector<Watch> watches_;  // by node
+  std::vector<Turn> turns_;     // in order; nodes that have nothing to do are left out
 };
 
 }  // namespace
