@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <optional>
 
 #include "arith/kernels/local_response.h"
@@ -109,6 +110,7 @@ class HostExecutor : public Executor {
 
   Status prepare(const HostExecutor* twin) {
     const graph::PreferredAxes axes(*graph_);
+    PackedProducts packed;
     for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
       const Node& node = graph_->nodes[i];
       Prepared& prepared = prepared_.emplace_back();
@@ -121,8 +123,7 @@ class HostExecutor : public Executor {
         TESSERA_TRY(const NodeViews views, graph::node_views(axes, node));
         place_surfaces(node, views, prepared);
         prepare_work(node, views, prepared);
-        prepared.parts = twin != nullptr ? twin->prepared_[i].parts
-                                         : prepare_product(*graph_, node, pool_.threads());
+        prepared.parts = twin != nullptr ? twin->prepared_[i].parts : parts_of(i, packed);
       }
       place_results(node, prepared);
       watches_.push_back({.product = node.kind() == NodeKind::kConv || node.kind() == NodeKind::kMatMul,
@@ -183,6 +184,23 @@ class HostExecutor : public Executor {
   arith::StickyFlags flags() const override { return flags_; }
 
  private:
+  // Products made so far, by their stationary operand.
+  using PackedProducts = std::map<TensorId, std::vector<std::size_t>>;
+
+  // Packed once where several nodes multiply by the same.
+  std::vector<ProductPart> parts_of(std::size_t index, PackedProducts& packed) const {
+    const Node& node = graph_->nodes[index];
+    if (node.kind() != NodeKind::kMatMul) {
+      return prepare_product(*graph_, node, pool_.threads());
+    }
+    std::vector<std::size_t>& others = packed[node.inputs[1]];
+    for (const std::size_t other : others) {
+      if (have_same_parts(*graph_, graph_->nodes[other], node)) return prepared_[other].parts;
+    }
+    others.push_back(index);
+    return prepare_product(*graph_, node, pool_.threads());
+  }
+
   // What the node's products report, and how far its results reach.
   void look_at(std::size_t index) {
     const Watch& watch = watches_[index];
@@ -263,11 +281,26 @@ class HostExecutor : public Executor {
 
   Status run_nodes(const NodeObserver& observer) {
     if (observer || timer_) return run_watched(observer);
-    for (const Turn& turn : turns_) {
+    for (std::size_t t = 0; t < turns_.size(); ++t) {
+      const Turn& turn = turns_[t];
+      fetch_ahead(t);
       TESSERA_RETURN_IF_ERROR(run_node(turn.first));
       for (std::size_t i = turn.first; i < turn.last; ++i) look_at(i);
     }
     return {};
+  }
+
+  // Nodes of a microsecond wait for memory more than they work: what the next ones have is fetched
+  // while this one runs, first what says where the rest lies.
+  void fetch_ahead(std::size_t turn) const {
+    constexpr std::size_t kLine = 64;
+    if (turn + 2 < turns_.size()) {
+      const auto* const next = reinterpret_cast<const std::byte*>(&prepared_[turns_[turn + 2].first]);
+      for (std::size_t line = 0; line < sizeof(Prepared); line += kLine) {
+        __builtin_prefetch(next + line);
+      }
+    }
+    if (turn + 1 < turns_.size()) prepared_[turns_[turn + 1].first].elementwise.fetch();
   }
 
   Status run_watched(const NodeObserver& observer) {

@@ -148,10 +148,13 @@ HWY_NOINLINE void segment_dot(const PanelDot& dot, const PanelSegment& segment, 
   const std::int32_t* weights = dot.weights + segment.first_weight_pair * kChannels;
   const std::int64_t stride = dot.pair_stride;
   const std::int64_t pairs = segment.pairs;
+  [[maybe_unused]] constexpr std::int64_t kPairsAhead = 12;
   for (std::int64_t pair = 0; pair < pairs; ++pair) {
     Operand operands[kVectors];
     unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
       operands[v] = to_operand(hn::LoadU(d16, x[v] + pair * stride));
+      // A single pixel passes over weights that are read once.
+      if constexpr (kChannels == 1) __builtin_prefetch(x[v] + (pair + kPairsAhead) * stride);
     });
     unroll<kChannels>([&](auto c) TESSERA_INLINE_LAMBDA {
       const auto weight = hn::BitCast(d16, hn::Set(d32, weights[pair * kChannels + c]));
