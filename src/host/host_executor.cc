@@ -55,8 +55,7 @@ struct Prepared {
   bool normalises = false;  // over the channels, behind a convolution
   PoolConfig pool;
   ReduceConfig reduce;
-  std::optional<DenseElementwise> shape;  // of an element-wise node
-  ElementwisePlan elementwise;            // of the chain that begins here
+  std::size_t shape = 0;  // of an element-wise node, in HostExecutor::shapes_
   MovePlan move;
   // How far its results reach, where they lie.
   arith::HiddenEnds hidden;
@@ -72,9 +71,12 @@ struct Watch {
   bool looked_at = false;    // how far the results reach
 };
 
-// Nodes [first, last) that run together.
+// Nodes [first, last) that run together; element-wise ones have steps of HostExecutor::elementwise_ from
+// first_step on.
 struct Turn {
+  NodeKind kind = NodeKind::kHostStep;
   std::size_t first = 0, last = 0;
+  std::size_t first_step = 0;
 };
 
 // Work that is done before another thread has noticed it: multiply-accumulates, or elements.
@@ -111,12 +113,15 @@ class HostExecutor : public Executor {
   Status prepare(const HostExecutor* twin) {
     const graph::PreferredAxes axes(*graph_);
     PackedProducts packed;
+    prepared_.reserve(graph_->nodes.size());
+    shapes_.reserve(graph_->nodes.size());
     for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
       const Node& node = graph_->nodes[i];
       Prepared& prepared = prepared_.emplace_back();
       prepared.kind = node.kind();
       if (node.kind() == NodeKind::kElementwise) {
-        prepared.shape = dense_elementwise(node);
+        prepared.shape = shapes_.size();
+        shapes_.push_back(dense_elementwise(node));
       } else if (node.kind() == NodeKind::kMove) {
         prepared.move = plan_move(*graph_, plan_, node);
       } else if (node.kind() != NodeKind::kHostStep) {
@@ -133,11 +138,13 @@ class HostExecutor : public Executor {
     const std::vector<std::size_t> chains = elementwise_chains(*graph_, plan_);
     for (std::size_t i = 0; i < chains.size(); ++i) {
       prepared_[i].chain = chains[i];
-      if (prepared_[i].shape) prepared_[i].elementwise = elementwise_plan(i, chains[i]);
     }
     for (std::size_t i = 0; i < prepared_.size(); i += prepared_[i].chain) {
-      const bool moves = prepared_[i].kind == NodeKind::kMove;
-      if (!moves || !prepared_[i].move.is_nothing()) turns_.push_back({i, i + prepared_[i].chain});
+      const Prepared& prepared = prepared_[i];
+      if (prepared.kind == NodeKind::kMove && prepared.move.is_nothing()) continue;
+      turns_.push_back({prepared.kind, i, i + prepared.chain, elementwise_.steps.size()});
+      if (prepared.kind != NodeKind::kElementwise) continue;
+      elementwise_.append(elementwise_plan(i, prepared.chain));
     }
     return {};
   }
@@ -269,7 +276,7 @@ class HostExecutor : public Executor {
   // Of the nodes [first, first + count).
   ElementwisePlan elementwise_plan(std::size_t first, std::size_t count) {
     std::vector<const DenseElementwise*> shapes;
-    for (std::size_t i = first; i < first + count; ++i) shapes.push_back(&*prepared_[i].shape);
+    for (std::size_t i = first; i < first + count; ++i) shapes.push_back(&shapes_[prepared_[i].shape]);
     ElementwisePlan plan = plan_elementwise(*graph_, plan_, first, shapes);
     for (std::size_t i = 0; i < count; ++i) {
       const Prepared& prepared = prepared_[first + i];
@@ -284,36 +291,46 @@ class HostExecutor : public Executor {
     for (std::size_t t = 0; t < turns_.size(); ++t) {
       const Turn& turn = turns_[t];
       fetch_ahead(t);
-      TESSERA_RETURN_IF_ERROR(run_node(turn.first));
+      TESSERA_RETURN_IF_ERROR(run_turn(turn));
       for (std::size_t i = turn.first; i < turn.last; ++i) look_at(i);
     }
     return {};
   }
 
-  // Nodes of a microsecond wait for memory more than they work: what the next ones have is fetched
-  // while this one runs, first what says where the rest lies.
+  // Nodes of a microsecond wait for memory more than they work: what the node behind the next one has
+  // is fetched meanwhile. Steps of element-wise nodes lie in their order.
   void fetch_ahead(std::size_t turn) const {
     constexpr std::size_t kLine = 64;
-    if (turn + 2 < turns_.size()) {
-      const auto* const next = reinterpret_cast<const std::byte*>(&prepared_[turns_[turn + 2].first]);
-      for (std::size_t line = 0; line < sizeof(Prepared); line += kLine) {
-        __builtin_prefetch(next + line);
-      }
+    if (turn + 2 >= turns_.size()) return;
+    const Turn& later = turns_[turn + 2];
+    if (later.kind == NodeKind::kElementwise) return;
+    const auto* const next = reinterpret_cast<const std::byte*>(&prepared_[later.first]);
+    for (std::size_t line = 0; line < sizeof(Prepared); line += kLine) {
+      __builtin_prefetch(next + line);
     }
-    if (turn + 1 < turns_.size()) prepared_[turns_[turn + 1].first].elementwise.fetch();
+  }
+
+  Status run_turn(const Turn& turn) {
+    if (turn.kind != NodeKind::kElementwise) return run_node(turn.first);
+    DenseElementwise::run(
+        std::span(elementwise_.steps).subspan(turn.first_step, turn.last - turn.first), pool_);
+    return {};
   }
 
   Status run_watched(const NodeObserver& observer) {
+    std::size_t next = 0;  // turn
     for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
       const auto begin = std::chrono::steady_clock::now();
-      // A visitor of every tensor sees those inside a chain too.
       const std::size_t first = i;
-      if (observer && prepared_[i].chain > 1) {
+      const Turn* const turn =
+          next < turns_.size() && turns_[next].first == i ? &turns_[next++] : nullptr;
+      if (observer && prepared_[i].kind == NodeKind::kElementwise) {
+        // A visitor of every tensor sees those inside a chain too.
         ElementwisePlan alone = elementwise_plan(i, 1);
         alone.place(bases_);
         DenseElementwise::run(alone.steps, pool_);
       } else {
-        TESSERA_RETURN_IF_ERROR(run_node(i));
+        if (turn != nullptr) TESSERA_RETURN_IF_ERROR(run_turn(*turn));
         if (!observer) i += prepared_[i].chain - 1;
       }
       for (std::size_t looked = first; looked <= i; ++looked) look_at(looked);
@@ -372,7 +389,7 @@ class HostExecutor : public Executor {
   // Addresses of element-wise nodes stay from run to run, as long as the blocks lie where they did.
   void place_elementwise() {
     if (bases_ == placed_) return;
-    for (Prepared& prepared : prepared_) prepared.elementwise.place(bases_);
+    elementwise_.place(bases_);
     placed_ = bases_;
   }
   // Which outputs have a block of their own, so that it may lie in the caller's memory.
@@ -422,9 +439,6 @@ class HostExecutor : public Executor {
       case NodeKind::kMatMul:
         run_product(index);
         return {};
-      case NodeKind::kElementwise:
-        DenseElementwise::run(prepared.elementwise.steps, pool_);
-        return {};
       case NodeKind::kPool:
       case NodeKind::kReduce:
         run_planar(prepared);
@@ -432,6 +446,7 @@ class HostExecutor : public Executor {
       case NodeKind::kMove:
         prepared.move.run(bases_, pool_);
         return {};
+      case NodeKind::kElementwise:  // run_turn()
       case NodeKind::kHostStep:
         break;
     }
@@ -641,8 +656,10 @@ class HostExecutor : public Executor {
   arith::StickyFlags flags_;
   std::vector<std::shared_ptr<ProductWorkspace>> workspaces_;  // one per thread
   std::vector<Prepared> prepared_;
-  std::vector<Watch> watches_;  // by node
-  std::vector<Turn> turns_;     // in order; nodes that have nothing to do are left out
+  std::vector<DenseElementwise> shapes_;  // of element-wise nodes
+  ElementwisePlan elementwise_;           // of all chains, one behind the other
+  std::vector<Watch> watches_;            // by node
+  std::vector<Turn> turns_;               // in order; nodes that have nothing to do are left out
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "host/node_plan.h"
 
 #include <algorithm>
+#include <array>
 
 #include "host/product_node.h"
 
@@ -39,17 +40,18 @@ ElementwisePlan plan_elementwise(const Graph& graph, const BufferPlan& plan, std
   TensorId passed;
   for (std::size_t step = 0; step < shapes.size(); ++step) {
     const Node& node = graph.nodes[first + step];
-    std::vector<DenseElementwise::Buffer> buffers;
+    std::array<DenseElementwise::Buffer, DenseElementwise::kOperandsMax + 1> buffers = {};
+    std::size_t count = 0;
     const auto add = [&](TensorId id, bool inside) {
-      if (!inside) result.buffers.push_back({step, buffers.size(), place_of(graph, plan, id)});
-      buffers.push_back({.format = graph.tensor(id).format});
+      if (!inside) result.buffers.push_back({step, count, place_of(graph, plan, id)});
+      buffers[count++] = {.format = graph.tensor(id).format};
     };
     for (const TensorId id : node.inputs) add(id, step > 0 && id == passed);
     passed = node.outputs[0];
     add(passed, step + 1 < shapes.size());
     result.steps.push_back({shapes[step],
                             elementwise_config(node.as<graph::ElementwiseAttributes>()),
-                            std::move(buffers)});
+                            buffers});
   }
   return result;
 }

@@ -55,13 +55,12 @@ struct ElementwisePlan {
   };
   std::vector<Buffer> buffers;  // those that lie in memory
 
-  // Into the cache.
-  void fetch() const {
-    constexpr std::size_t kLine = 64;
-    const auto* const first = reinterpret_cast<const std::byte*>(steps.data());
-    for (std::size_t at = 0; at < steps.size() * sizeof(DenseElementwise::Step); at += kLine) {
-      __builtin_prefetch(first + at);
+  // Behind those of `other`.
+  void append(const ElementwisePlan& other) {
+    for (const Buffer& buffer : other.buffers) {
+      buffers.push_back({steps.size() + buffer.step, buffer.index, buffer.place});
     }
+    steps.insert(steps.end(), other.steps.begin(), other.steps.end());
   }
   // Addresses in these blocks.
   void place(std::span<std::byte* const> blocks) {
