@@ -129,8 +129,8 @@ HWY_INLINE void unroll(F&& f) {
 }
 
 // D of one segment for kChannels output channels and kVectors registers of pixels from `pixel` on,
-// added to `totals`[channel][register]. A function of its own, so that all registers are its own.
-template <int kVectors, int kChannels>
+// added to `totals`[channel][register], or to zeros. A function of its own, so that all registers are its own.
+template <bool kFromZero, int kVectors, int kChannels>
 HWY_NOINLINE void segment_dot(const PanelDot& dot, const PanelSegment& segment, std::int64_t pixel,
                               std::int32_t* HWY_RESTRICT totals) {
   const I32 d32;
@@ -143,7 +143,11 @@ HWY_NOINLINE void segment_dot(const PanelDot& dot, const PanelSegment& segment, 
   });
   Register sums[kChannels * kVectors];
   unroll<kChannels * kVectors>([&](auto i) TESSERA_INLINE_LAMBDA {
-    sums[i] = to_register(hn::Load(d32, totals + static_cast<std::int64_t>(i) * n));
+    if constexpr (kFromZero) {
+      sums[i] = to_register(hn::Zero(d32));
+    } else {
+      sums[i] = to_register(hn::Load(d32, totals + static_cast<std::int64_t>(i) * n));
+    }
   });
   const std::int32_t* weights = dot.weights + segment.first_weight_pair * kChannels;
   const std::int64_t stride = dot.pair_stride;
@@ -198,10 +202,7 @@ HWY_INLINE void scaled_segment(const PanelDot& dot, const PanelSegment& segment,
   const I32 d32;
   const auto n = static_cast<std::int64_t>(hn::Lanes(d32));
   TileSums sums;
-  for (std::int64_t i = 0; i < kChannels * kVectors; ++i) {
-    hn::Store(hn::Zero(d32), d32, sums.lanes + i * n);
-  }
-  segment_dot<kVectors, kChannels>(dot, segment, pixel, sums.lanes);
+  segment_dot<true, kVectors, kChannels>(dot, segment, pixel, sums.lanes);
   const double* weight_scales = dot.weight_scales + segment.weight_block * kChannels;
   for (std::int64_t c = 0; c < kChannels; ++c) {
     for (std::int64_t v = 0; v < kVectors; ++v) {
@@ -231,7 +232,7 @@ void integer_pixels(const PanelDot& dot, std::int64_t pixel, std::int32_t* total
     hn::Store(hn::Zero(d32), d32, sums.lanes + i * n);
   }
   for (const PanelSegment& segment : dot.segments) {
-    segment_dot<kVectors, kChannels>(dot, segment, pixel, sums.lanes);
+    segment_dot<false, kVectors, kChannels>(dot, segment, pixel, sums.lanes);
   }
   for (std::int64_t c = 0; c < kChannels; ++c) {
     for (std::int64_t v = 0; v < kVectors; ++v) {
@@ -381,13 +382,9 @@ HWY_INLINE void finish_f16_as(const TileFinish& finish, std::byte* out) {
 template <bool kFirst, bool kClamps, int kVectors, int kChannels>
 HWY_NOINLINE void last_segment_f16(const PanelDot& dot, const TileFinish& finish,
                                    const double* before, std::byte* out) {
-  const I32 d32;
   TileSums sums;
-  for (std::int64_t i = 0; i < kChannels * kVectors; ++i) {
-    hn::Store(hn::Zero(d32), d32, sums.lanes + i * kStripPixels);
-  }
   const PanelSegment& segment = dot.segments.back();
-  segment_dot<kVectors, kChannels>(dot, segment, 0, sums.lanes);
+  segment_dot<true, kVectors, kChannels>(dot, segment, 0, sums.lanes);
   const HalfRounding<kClamps> rounding(finish);
   const double* weight_scales = dot.weight_scales + segment.weight_block * kChannels;
   for (std::int64_t v = 0; v < kVectors; ++v) {
