@@ -282,9 +282,9 @@ bool quantise_f16_tile(const ColumnBlocks& blocks, const F16Tile& tile, std::siz
     std::int16_t* target = blocks.mantissas + (row / 2) * blocks.pair_stride + 2 * first;
     for (std::size_t i = 0; i < count; i += hn::Lanes(df)) {
       const auto factor = hn::Load(df, scale + i);
-      const auto pairs =
-          pair_lanes(quantise_halves<kClamps>(float_from_f16(hn::LoadU(dh, even + i)), factor, limit),
-                     quantise_halves<kClamps>(float_from_f16(hn::LoadU(dh, odd + i)), factor, limit));
+      const auto pairs = pair_lanes(
+          quantise_halves<kClamps>(float_from_f16(hn::LoadU(dh, even + i)), factor, limit),
+          quantise_halves<kClamps>(float_from_f16(hn::LoadU(dh, odd + i)), factor, limit));
       store_pairs(pairs, count - i, target + 2 * i);
     }
   }

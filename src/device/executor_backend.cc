@@ -91,7 +91,8 @@ class ExecutorBackend : public Backend {
     outcome.bytes_copied = executor.bytes_copied();
     outcome.status_flags = status_flags(executor.flags());
     if (outcome.status.ok()) {
-      outcome.value_notes = value_notes(*program.graph, program.notes, executor.values(), views.inputs);
+      outcome.value_notes =
+          value_notes(*program.graph, program.notes, executor.values(), views.inputs);
     }
     return outcome;
   }

@@ -167,7 +167,8 @@ class SimBackend : public Backend {
     host::Executor& executor = *loaded.executors[kernel];
     outcome.status = executor.run_on(views.inputs, views.outputs);
     if (!outcome.status.ok()) return;
-    outcome.value_notes = value_notes(*loaded.graph, *loaded.notes, executor.values(), views.inputs);
+    outcome.value_notes =
+        value_notes(*loaded.graph, *loaded.notes, executor.values(), views.inputs);
   }
 
   FunctionCore::Run function_run(const LoadedProgram& loaded, std::size_t kernel) const {

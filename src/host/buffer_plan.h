@@ -11,7 +11,7 @@
 namespace tessera::host {
 
 struct BufferPlan {
-  Table<graph::TensorId, std::int32_t> block_of_tensor;  // -1: constant, or never used
+  Table<graph::TensorId, std::int32_t> block_of_tensor;   // -1: constant, or never used
   Table<graph::TensorId, std::int64_t> offset_of_tensor;  // bytes from its block's begin
   std::vector<std::int64_t> block_bytes;
 };

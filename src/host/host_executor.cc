@@ -131,9 +131,10 @@ class HostExecutor : public Executor {
         prepared.parts = twin != nullptr ? twin->prepared_[i].parts : parts_of(i, packed);
       }
       place_results(node, prepared);
-      watches_.push_back({.product = node.kind() == NodeKind::kConv || node.kind() == NodeKind::kMatMul,
-                          .elementwise = node.kind() == NodeKind::kElementwise,
-                          .looked_at = graph::looks_at(*graph_, node)});
+      watches_.push_back(
+          {.product = node.kind() == NodeKind::kConv || node.kind() == NodeKind::kMatMul,
+           .elementwise = node.kind() == NodeKind::kElementwise,
+           .looked_at = graph::looks_at(*graph_, node)});
     }
     const std::vector<std::size_t> chains = elementwise_chains(*graph_, plan_);
     for (std::size_t i = 0; i < chains.size(); ++i) {
@@ -276,7 +277,8 @@ class HostExecutor : public Executor {
   // Of the nodes [first, first + count).
   ElementwisePlan elementwise_plan(std::size_t first, std::size_t count) {
     std::vector<const DenseElementwise*> shapes;
-    for (std::size_t i = first; i < first + count; ++i) shapes.push_back(&shapes_[prepared_[i].shape]);
+    for (std::size_t i = first; i < first + count; ++i)
+      shapes.push_back(&shapes_[prepared_[i].shape]);
     ElementwisePlan plan = plan_elementwise(*graph_, plan_, first, shapes);
     for (std::size_t i = 0; i < count; ++i) {
       const Prepared& prepared = prepared_[first + i];

@@ -49,9 +49,8 @@ ElementwisePlan plan_elementwise(const Graph& graph, const BufferPlan& plan, std
     for (const TensorId id : node.inputs) add(id, step > 0 && id == passed);
     passed = node.outputs[0];
     add(passed, step + 1 < shapes.size());
-    result.steps.push_back({shapes[step],
-                            elementwise_config(node.as<graph::ElementwiseAttributes>()),
-                            buffers});
+    result.steps.push_back(
+        {shapes[step], elementwise_config(node.as<graph::ElementwiseAttributes>()), buffers});
   }
   return result;
 }

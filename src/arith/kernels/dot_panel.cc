@@ -395,7 +395,8 @@ HWY_NOINLINE void last_segment_f16(const PanelDot& dot, const TileFinish& finish
       const __m512d weight = _mm512_set1_pd(weight_scales[c]);
       const __m512d bias = _mm512_set1_pd(finish.biases[c]);
       const __m512d low = _mm512_mul_pd(_mm512_cvtepi32_pd(_mm512_castsi512_si256(d)), first);
-      const __m512d high = _mm512_mul_pd(_mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(d, 1)), second);
+      const __m512d high =
+          _mm512_mul_pd(_mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(d, 1)), second);
       auto* const halves =
           reinterpret_cast<std::uint16_t*>(out + c * finish.out_stride) + v * kStripPixels;
       if constexpr (kFirst) {
@@ -416,14 +417,16 @@ template <int kVectors, int kChannels>
 HWY_INLINE void dot_f16_pixels(const PanelDot& dot, const TileFinish& finish, double* sums,
                                std::byte* out) {
   if (dot.segments.size() == 1) {
-    return finish.clamps ? last_segment_f16<true, true, kVectors, kChannels>(dot, finish, sums, out)
-                         : last_segment_f16<true, false, kVectors, kChannels>(dot, finish, sums, out);
+    return finish.clamps
+               ? last_segment_f16<true, true, kVectors, kChannels>(dot, finish, sums, out)
+               : last_segment_f16<true, false, kVectors, kChannels>(dot, finish, sums, out);
   }
   PanelDot before = dot;
   before.segments = dot.segments.first(dot.segments.size() - 1);
   scaled_pixels<kVectors, kChannels>(before, 0, sums);
-  return finish.clamps ? last_segment_f16<false, true, kVectors, kChannels>(dot, finish, sums, out)
-                       : last_segment_f16<false, false, kVectors, kChannels>(dot, finish, sums, out);
+  return finish.clamps
+             ? last_segment_f16<false, true, kVectors, kChannels>(dot, finish, sums, out)
+             : last_segment_f16<false, false, kVectors, kChannels>(dot, finish, sums, out);
 }
 
 template <int kVectors>

@@ -25,7 +25,8 @@ void split_pairs(const std::byte* source, std::int64_t columns, std::byte* even,
     for (; 2 * i + 1 < columns; ++i) {
       std::uint32_t both = 0;
       std::memcpy(&both, source + i * 2 * kHalfBytes, sizeof both);
-      const auto low = static_cast<std::uint16_t>(both), high = static_cast<std::uint16_t>(both >> 16);
+      const auto low = static_cast<std::uint16_t>(both),
+                 high = static_cast<std::uint16_t>(both >> 16);
       std::memcpy(even + i * kHalfBytes, &low, sizeof low);
       std::memcpy(odd + i * kHalfBytes, &high, sizeof high);
     }

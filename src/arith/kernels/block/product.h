@@ -151,7 +151,8 @@ class BlockProduct final : public Product {
     int top_of(const ChannelBounds& bounds, int highest) const;
     bool is_exact(const ChannelBounds& bounds, int lowest, int highest) const;
     bool is_safe(const ChannelBounds& bounds, const PixelExponents& exponents) const;
-    void finish_safely(const Panel& panel, ChannelRange channels, const PanelDot& dot, double* sums);
+    void finish_safely(const Panel& panel, ChannelRange channels, const PanelDot& dot,
+                       double* sums);
     TileFinish tile_finish(const Panel& panel, ChannelRange channels, const double* sums,
                            const double* biases) const;
     std::byte* finish_target(const Panel& panel, ChannelRange channels) const;
