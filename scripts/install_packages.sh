@@ -9,6 +9,7 @@
 #   scripts/install_packages.sh package          what makes packages
 #   scripts/install_packages.sh load             what loads the service for its figures
 #   scripts/install_packages.sh shells           what tests the manual pages and completion
+#   scripts/install_packages.sh neon             what compiles the kernels for 64-bit ARM and emulates it
 #   scripts/install_packages.sh cluster          etcd and Slurm, which tests start; UCX; what bench compares it with
 set -euo pipefail
 
@@ -29,6 +30,7 @@ browser_packages=(chromium python3-prometheus-client)
 package_packages=(binutils dpkg-dev file)
 cluster_packages=(etcd-server etcd-client slurm-wlm munge libucx-dev libzmq3-dev libnng-dev)
 load_packages=(hey nghttp2-client wrk)
+neon_packages=(g++-12-aarch64-linux-gnu gcc-12-aarch64-linux-gnu googletest qemu-user)
 shells_packages=(fish groff-base man-db mandoc zsh)
 
 wanted=()
@@ -46,9 +48,10 @@ for group in "$@"; do
     package) wanted+=("${package_packages[@]}") ;;
     load) wanted+=("${load_packages[@]}") ;;
     shells) wanted+=("${shells_packages[@]}") ;;
+    neon) wanted+=("${neon_packages[@]}") ;;
     cluster) wanted+=("${cluster_packages[@]}") ;;
     *)
-      echo "unknown group '$group': allowed build, check, fuzz, derive, browser, package, load, shells, cluster" >&2
+      echo "unknown group '$group': allowed build, check, fuzz, derive, browser, package, load, shells, neon, cluster" >&2
       exit 2
       ;;
   esac

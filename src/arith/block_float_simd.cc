@@ -12,6 +12,7 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 
 #include "arith/vector_ops.h"
 #include "base/check.h"
@@ -129,9 +130,20 @@ HWY_INLINE hn::Vec<I32> quantise_lanes(hn::Vec<F32> v, hn::Vec<F32> first, hn::V
   return hn::NearestInt(hn::Max(hn::Min(scaled, limit), hn::Neg(limit)));
 }
 
-// The same with a scale that is one number.
+// 2^23 + 2^22: what is added to it is rounded to a whole number, which the lower bits of the sum then
+// are, with the bits of its two's complement. Of numbers below 2^22 that are there exactly before.
+inline constexpr float kRoundingAddend = 12582912.0f;
+// The largest mantissas of f16 need no bound where no bit of them is rounded away.
+inline constexpr int kF16SignificandBits = 11;
+
+// f16 lanes times a scale that is one number, clamped if they have to be and rounded: mantissas in
+// the lower halves of lanes.
+template <bool kClamps>
 HWY_INLINE hn::Vec<I32> quantise_halves(hn::Vec<F32> v, hn::Vec<F32> scale, hn::Vec<F32> limit) {
-  return hn::NearestInt(hn::Max(hn::Min(hn::Mul(v, scale), limit), hn::Neg(limit)));
+  const auto addend = hn::Set(F32(), kRoundingAddend);
+  if constexpr (!kClamps) return hn::BitCast(I32(), hn::MulAdd(v, scale, addend));
+  const auto scaled = hn::Max(hn::Min(hn::Mul(v, scale), limit), hn::Neg(limit));
+  return hn::BitCast(I32(), hn::Add(scaled, addend));
 }
 
 // q of an even and an odd row beside each other, as the two halves of a 32-bit lane.
@@ -239,6 +251,7 @@ class F16Tile {
 };
 
 // A tile of f16. False, with no mantissa written, when it has a NaN or an infinity.
+template <bool kClamps>
 bool quantise_f16_tile(const ColumnBlocks& blocks, const F16Tile& tile, std::size_t first,
                        std::size_t count) {
   const hn::ScalableTag<std::uint16_t> dw;
@@ -269,9 +282,9 @@ bool quantise_f16_tile(const ColumnBlocks& blocks, const F16Tile& tile, std::siz
     std::int16_t* target = blocks.mantissas + (row / 2) * blocks.pair_stride + 2 * first;
     for (std::size_t i = 0; i < count; i += hn::Lanes(df)) {
       const auto factor = hn::Load(df, scale + i);
-      const auto pairs =
-          pair_lanes(quantise_halves(float_from_f16(hn::LoadU(dh, even + i)), factor, limit),
-                     quantise_halves(float_from_f16(hn::LoadU(dh, odd + i)), factor, limit));
+      const auto pairs = pair_lanes(
+          quantise_halves<kClamps>(float_from_f16(hn::LoadU(dh, even + i)), factor, limit),
+          quantise_halves<kClamps>(float_from_f16(hn::LoadU(dh, odd + i)), factor, limit));
       store_pairs(pairs, count - i, target + 2 * i);
     }
   }
@@ -302,15 +315,42 @@ class MaskedRows {
   std::size_t count_;
 };
 
-// 16 elements times `factor`, at most `limit` either way, rounded.
-HWY_INLINE __m512i masked_mantissas(const std::uint16_t* halves, __mmask16 lanes, __m512 factor,
-                                    __m512 limit) {
-  const __m512 x = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, halves));
+// 16 elements times `factor`, at most `limit` either way, rounded into the lower halves of lanes.
+template <bool kClamps>
+HWY_INLINE __m512i masked_mantissas(__m256i halves, __m512 factor, __m512 limit) {
   constexpr int kLesserMagnitude = 2;  // with the sign of the first
-  return _mm512_cvtps_epi32(_mm512_range_ps(_mm512_mul_ps(x, factor), limit, kLesserMagnitude));
+  const __m512 x = _mm512_cvtph_ps(halves);
+  const __m512 addend = _mm512_set1_ps(kRoundingAddend);
+  if constexpr (!kClamps) return _mm512_castps_si512(_mm512_fmadd_ps(x, factor, addend));
+  const __m512 scaled = _mm512_range_ps(_mm512_mul_ps(x, factor), limit, kLesserMagnitude);
+  return _mm512_castps_si512(_mm512_add_ps(scaled, addend));
+}
+
+// The mantissas of two rows, whole ones or those of their lanes that there are.
+template <bool kClamps, bool kWhole>
+HWY_INLINE void masked_pairs(const std::uint16_t* even, const std::uint16_t* odd,
+                             std::uint64_t even_lanes, std::uint64_t odd_lanes,
+                             const std::int32_t* scale, __m512 limit, std::size_t count,
+                             std::int16_t* target) {
+  const auto load = [](std::uint64_t lanes, const std::uint16_t* halves) HWY_ATTR {
+    if constexpr (kWhole) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves));
+    return _mm256_maskz_loadu_epi16(static_cast<__mmask16>(lanes), halves);
+  };
+  for (std::size_t i = 0; i < (kWhole ? kTile : count); i += 16) {
+    const __m512 factor = _mm512_castsi512_ps(_mm512_load_si512(scale + i));
+    const __m512i a = masked_mantissas<kClamps>(load(even_lanes >> i, even + i), factor, limit);
+    const __m512i b = masked_mantissas<kClamps>(load(odd_lanes >> i, odd + i), factor, limit);
+    const __m512i pairs = _mm512_mask_blend_epi16(0xAAAAAAAA, a, _mm512_slli_epi32(b, 16));
+    if constexpr (kWhole) {
+      _mm512_storeu_si512(target + 2 * i, pairs);
+    } else {
+      store_pairs(hn::Vec<I32>{pairs}, count - i, target + 2 * i);
+    }
+  }
 }
 
 // The same as quantise_f16_tile(), without a copy of rows that are not whole.
+template <bool kClamps>
 bool quantise_masked_tile(const ColumnBlocks& blocks, std::size_t first, std::size_t count) {
   const MaskedRows rows(blocks, first, count);
   const __m512i magnitude_mask = _mm512_set1_epi16(0x7FFF);
@@ -349,14 +389,10 @@ bool quantise_masked_tile(const ColumnBlocks& blocks, std::size_t first, std::si
     const std::uint16_t* even = rows.row(row, even_lanes);
     const std::uint16_t* odd = rows.row(row + 1, odd_lanes);
     std::int16_t* target = blocks.mantissas + (row / 2) * blocks.pair_stride + 2 * first;
-    for (std::size_t i = 0; i < count; i += 16) {
-      const __m512 factor = _mm512_castsi512_ps(_mm512_load_si512(scale + i));
-      const __m512i a =
-          masked_mantissas(even + i, static_cast<__mmask16>(even_lanes >> i), factor, limit);
-      const __m512i b =
-          masked_mantissas(odd + i, static_cast<__mmask16>(odd_lanes >> i), factor, limit);
-      const __m512i pairs = _mm512_mask_blend_epi16(0xAAAAAAAA, a, _mm512_slli_epi32(b, 16));
-      store_pairs(hn::Vec<I32>{pairs}, count - i, target + 2 * i);
+    if ((even_lanes & odd_lanes) == ~std::uint64_t{0}) {
+      masked_pairs<kClamps, true>(even, odd, even_lanes, odd_lanes, scale, limit, count, target);
+    } else {
+      masked_pairs<kClamps, false>(even, odd, even_lanes, odd_lanes, scale, limit, count, target);
     }
   }
   return true;
@@ -373,15 +409,67 @@ void quantise_all_columns(const ColumnBlocks& blocks, StickyFlags& flags) {
     const bool fits = where_they_lie || blocks.row_count <= kStagedRows;
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
     (void)fits;
-    if (blocks.format == Format::kF16 && quantise_masked_tile(blocks, first, count)) continue;
+    if (blocks.format == Format::kF16) {
+      const bool done = blocks.mantissa_bits < kF16SignificandBits
+                            ? quantise_masked_tile<true>(blocks, first, count)
+                            : quantise_masked_tile<false>(blocks, first, count);
+      if (done) continue;
+    }
 #else
     if (blocks.format == Format::kF16 && fits) {
       StagedRows staged;
-      if (quantise_f16_tile(blocks, F16Tile(blocks, first, count, staged), first, count)) continue;
+      const F16Tile tile(blocks, first, count, staged);
+      const bool done = blocks.mantissa_bits < kF16SignificandBits
+                            ? quantise_f16_tile<true>(blocks, tile, first, count)
+                            : quantise_f16_tile<false>(blocks, tile, first, count);
+      if (done) continue;
     }
 #endif
     quantise_tile(blocks, source, first, count, flags);
   }
+}
+
+// One block of contiguous f16. No exponent, with no mantissa written, when it has a NaN or an infinity.
+template <bool kClamps>
+std::optional<int> quantise_f16_run(const std::uint16_t* halves, std::size_t count,
+                                    int mantissa_bits, std::int16_t* mantissas) {
+  const hn::ScalableTag<std::uint16_t> dw;
+  const F32 df;
+  const I32 di;
+  const U16Half dh;
+  const I16Half d16;
+  const std::size_t wide = hn::Lanes(dw), n = hn::Lanes(df);
+  const auto magnitude_mask = hn::Set(dw, std::uint16_t{0x7FFF});
+  auto running = hn::Zero(dw);
+  HWY_ALIGN std::uint16_t rest[hn::MaxLanes(dw)] = {};
+  std::size_t i = 0;
+  for (; i + wide <= count; i += wide) {
+    running = hn::Max(running, hn::And(hn::LoadU(dw, halves + i), magnitude_mask));
+  }
+  std::memcpy(rest, halves + i, (count - i) * sizeof(std::uint16_t));
+  running = hn::Max(running, hn::And(hn::Load(dw, rest), magnitude_mask));
+  HWY_ALIGN std::uint16_t candidates[hn::MaxLanes(dw)];
+  hn::Store(running, dw, candidates);
+  const std::uint16_t largest = *std::max_element(candidates, candidates + wide);
+  if (largest > kF16LargestBits) return std::nullopt;
+  const int exponent = std::max(largest >> 10, 1);
+  const auto scale = hn::Set(df, power_of_two(mantissa_bits - 1 - (exponent - 15)));
+  const auto limit = hn::Set(df, static_cast<float>((1 << mantissa_bits) - 1));
+  const auto zero = hn::BitCast(di, hn::Set(df, kRoundingAddend));
+  const auto quantised = [&](hn::Vec<U16Half> elements) HWY_ATTR {
+    const auto q = quantise_halves<kClamps>(float_from_f16(elements), scale, limit);
+    return hn::DemoteTo(d16, hn::Sub(q, zero));
+  };
+  for (i = 0; i + n <= count; i += n) {
+    hn::StoreU(quantised(hn::LoadU(dh, halves + i)), d16, mantissas + i);
+  }
+  if (i == count) return exponent;
+  HWY_ALIGN std::uint16_t last[hn::MaxLanes(df)] = {};
+  HWY_ALIGN std::int16_t lanes[hn::MaxLanes(df)];
+  std::memcpy(last, halves + i, (count - i) * sizeof(std::uint16_t));
+  hn::Store(quantised(hn::Load(dh, last)), d16, lanes);
+  std::memcpy(mantissas + i, lanes, (count - i) * sizeof(std::int16_t));
+  return exponent;
 }
 
 // One block of contiguous elements.
@@ -390,6 +478,15 @@ int quantise_run(const RunBlocks& blocks, const Source& source, std::size_t firs
   const F32 df;
   const std::size_t n = hn::Lanes(df);
   const auto* elements = static_cast<const std::uint8_t*>(blocks.elements) + first * source.bytes;
+  if (source.format == Format::kF16) {
+    const auto* const halves = static_cast<const std::uint16_t*>(blocks.elements) + first;
+    std::int16_t* const mantissas = blocks.mantissas + first;
+    const std::optional<int> done =
+        blocks.mantissa_bits < kF16SignificandBits
+            ? quantise_f16_run<true>(halves, count, blocks.mantissa_bits, mantissas)
+            : quantise_f16_run<false>(halves, count, blocks.mantissa_bits, mantissas);
+    if (done) return *done;
+  }
   FloatBuffer x;
   auto largest = hn::Zero(df);
   for (std::size_t i = 0; i < count; i += kChunk) {

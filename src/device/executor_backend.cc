@@ -12,7 +12,11 @@ namespace {
 
 class LoadedGraph : public Loaded {
  public:
-  std::shared_ptr<const graph::Graph> graph;
+  explicit LoadedGraph(std::shared_ptr<const graph::Graph> of)
+      : graph(std::move(of)), notes(*graph) {}
+
+  const std::shared_ptr<const graph::Graph> graph;
+  const graph::NoteTable notes;
   Table<int, std::unique_ptr<host::Executor>> executors;  // one a kernel
 };
 
@@ -87,16 +91,16 @@ class ExecutorBackend : public Backend {
     outcome.bytes_copied = executor.bytes_copied();
     outcome.status_flags = status_flags(executor.flags());
     if (outcome.status.ok()) {
-      outcome.value_notes = value_notes(*program.graph, executor.values(), views.inputs);
+      outcome.value_notes =
+          value_notes(*program.graph, program.notes, executor.values(), views.inputs);
     }
     return outcome;
   }
 
  private:
   Result<std::unique_ptr<Loaded>> prepare(const std::shared_ptr<const graph::Graph>& graph) {
-    auto loaded = std::make_unique<LoadedGraph>();
+    auto loaded = std::make_unique<LoadedGraph>(graph);
     loaded->name = graph->name;
-    loaded->graph = graph;
     loaded->inputs = tensors_of(*graph, graph->inputs);
     loaded->outputs = tensors_of(*graph, graph->outputs);
     for (int kernel = 0; kernel < options_.kernels; ++kernel) {

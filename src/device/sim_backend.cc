@@ -28,6 +28,7 @@ class LoadedProgram : public Loaded {
     for (std::size_t i = 0; i < placed.size(); ++i) shared[i]->remove(placed[i]);
   }
   std::shared_ptr<const graph::Graph> graph;  // of a program null, unless the host computes
+  std::optional<graph::NoteTable> notes;      // of the graph
   isa::Program program;                       // its weights are gone once the device has them
   OpenSteps host_steps;
   std::vector<std::unique_ptr<card::Core>> cores;         // one a kernel; none of a function
@@ -166,7 +167,8 @@ class SimBackend : public Backend {
     host::Executor& executor = *loaded.executors[kernel];
     outcome.status = executor.run_on(views.inputs, views.outputs);
     if (!outcome.status.ok()) return;
-    outcome.value_notes = value_notes(*loaded.graph, executor.values(), views.inputs);
+    outcome.value_notes =
+        value_notes(*loaded.graph, *loaded.notes, executor.values(), views.inputs);
   }
 
   FunctionCore::Run function_run(const LoadedProgram& loaded, std::size_t kernel) const {
@@ -193,6 +195,7 @@ class SimBackend : public Backend {
   Result<std::unique_ptr<LoadedProgram>> prepare(const package::Package& package) {
     auto loaded = std::make_unique<LoadedProgram>();
     loaded->graph = package.graph;
+    loaded->notes.emplace(*loaded->graph);
     loaded->name = package.graph->name;
     for (const isa::Frame& frame : package.frames) {
       loaded->expected_cycles += frame.estimated_cycles;

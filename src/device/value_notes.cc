@@ -49,10 +49,11 @@ std::uint32_t status_flags(const arith::StickyFlags& flags) {
   return (flags.nan ? 1u : 0u) | (flags.infinity ? 2u : 0u) | (flags.accumulator_range ? 4u : 0u);
 }
 
-ValueNotes value_notes(const graph::Graph& graph, std::span<const graph::NodeValues> values,
+ValueNotes value_notes(const graph::Graph& graph, const graph::NoteTable& notes,
+                       std::span<const graph::NodeValues> values,
                        std::span<const std::span<std::byte>> inputs) {
   if (values.size() != graph.nodes.size()) return nullptr;
-  return shared(graph::value_notes(graph, values, [&](std::size_t input) {
+  return shared(notes.notes(values, [&](std::size_t input) {
     const graph::TensorInfo& info = graph.tensor(graph.inputs[input]);
     return arith::value_extent(info.format, inputs[input].data(), element_count(info.dims));
   }));

@@ -24,8 +24,9 @@ using ValueNotes = std::shared_ptr<const std::vector<ValueNote>>;  // null: noth
 // As RunResult::status_flags.
 std::uint32_t status_flags(const arith::StickyFlags& flags);
 
-// `values` by node; `inputs` are the bytes of the graph's inputs.
-ValueNotes value_notes(const graph::Graph& graph, std::span<const graph::NodeValues> values,
+// `values` by node, `notes` of the same graph; `inputs` are the bytes of the graph's inputs.
+ValueNotes value_notes(const graph::Graph& graph, const graph::NoteTable& notes,
+                       std::span<const graph::NodeValues> values,
                        std::span<const std::span<std::byte>> inputs);
 // Of a run of the network that has completed: of its executor, or by its layers, which have the names of the graph's
 // nodes. `input(i)` is how far the input i reaches, and is asked where a note hangs on it. A program alone does not say

@@ -2,6 +2,8 @@
 // results are at the end of their format, or beyond it, or nothing any more, though its operands are not.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
@@ -28,9 +30,37 @@ bool looks_at(const Graph& graph, const Node& node);
 // Of results at the end of their format, or beyond.
 ValueTrouble trouble_of(ValueExtent extent);
 
-// `values` by node, in the graph's order; `input(i)` is how far the graph's input i reaches, and is asked where a
-// note hangs on it.
+// How far the graph's input `input` reaches.
+using InputExtent = std::function<ValueExtent(std::size_t input)>;
+
+// What notes need to know of a graph's nodes, side by side: a run of thousands of small nodes goes through this, and
+// not through the graph. Any number of threads may ask; the graph outlives the table.
+class NoteTable {
+ public:
+  explicit NoteTable(const Graph& graph);
+  // `values` by node, in the graph's order; `input` is asked where a note hangs on it.
+  std::vector<ValueNote> notes(std::span<const NodeValues> values, const InputExtent& input) const;
+
+ private:
+  class Notes;
+  struct Row {
+    bool looked_at = false;
+    bool loses_to_tiny = false, loses_to_zero = false;  // results that say bits were lost
+    std::uint32_t first = 0, operands = 0, made = 0;    // in tensors_: operands, then results
+  };
+  // In place of an extent: of no constant, and of one that nobody has looked at.
+  static constexpr std::uint8_t kNoConstant = 0xFF, kNotYet = 0xFE;
+  ValueExtent constant_extent(TensorId id) const;
+
+  const Graph& graph_;
+  std::vector<Row> rows_;  // by node
+  std::vector<TensorId> tensors_;
+  mutable Table<TensorId, std::atomic<std::uint8_t>> constants_;
+  Table<TensorId, std::int32_t> input_of_;  // -1: none of the graph's inputs
+};
+
+// The notes of one run of a graph that has no table.
 std::vector<ValueNote> value_notes(const Graph& graph, std::span<const NodeValues> values,
-                                   const std::function<ValueExtent(std::size_t input)>& input);
+                                   const InputExtent& input);
 
 }  // namespace tessera::graph

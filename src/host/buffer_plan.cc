@@ -9,22 +9,42 @@ namespace {
 using graph::Graph;
 using graph::TensorId;
 
-// What a node that shares its block is a reshape of.
-TensorId source_of(const graph::Node& node) {
-  const graph::CopyBox& box = node.as<graph::MoveAttributes>().copies[0];
+TensorId source_of(const graph::Node& node, const graph::CopyBox& box) {
   return node.inputs[static_cast<std::size_t>(box.input)];
 }
 
-// The box walks memory from its first element on, on both sides.
-bool is_dense(const graph::CopyBox& box, std::int64_t count) {
-  if (box.input_offset != 0 || box.output_offset != 0) return false;
+// The box walks memory from its first element on, one behind the other, on both sides.
+bool is_run(const graph::CopyBox& box) {
   std::int64_t stride = 1;
   for (std::size_t axis = box.extents.size(); axis-- > 0;) {
     if (box.extents[axis] == 1) continue;
     if (box.input_strides[axis] != stride || box.output_strides[axis] != stride) return false;
     stride *= box.extents[axis];
   }
-  return stride == count;
+  return true;
+}
+
+std::int64_t elements_of(const Graph& graph, TensorId id) {
+  return element_count(graph.tensor(id).dims);
+}
+
+// A Move whose output is a run of its only source's elements, which is no constant.
+bool is_part(const Graph& graph, const graph::Node& node) {
+  if (node.kind() != graph::NodeKind::kMove) return false;
+  const auto& move = node.as<graph::MoveAttributes>();
+  if (move.copies.size() != 1 || move.has_fill) return false;
+  const graph::CopyBox& box = move.copies[0];
+  const graph::TensorInfo& input = graph.tensor(source_of(node, box));
+  const std::int64_t count = elements_of(graph, node.outputs[0]);
+  return input.constant == nullptr && input.format == graph.tensor(node.outputs[0]).format &&
+         count > 0 && is_run(box) && box.output_offset == 0 && element_count(box.extents) == count;
+}
+
+// A part that is all of its source.
+bool is_reshape(const Graph& graph, const graph::Node& node) {
+  return is_part(graph, node) &&
+         elements_of(graph, source_of(node, node.as<graph::MoveAttributes>().copies[0])) ==
+             elements_of(graph, node.outputs[0]);
 }
 
 // The node that uses each tensor last; behind the last node for graph outputs.
@@ -74,36 +94,98 @@ Table<TensorId, bool> of_the_caller(const Graph& graph) {
   for (const TensorId id : graph.inputs) callers[id] = true;
   for (const TensorId id : graph.outputs) callers[id] = true;
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    if (!shares_block(graph, *node) || !callers[node->outputs[0]]) continue;
-    callers[source_of(*node)] = true;
+    if (!is_reshape(graph, *node) || !callers[node->outputs[0]]) continue;
+    callers[source_of(*node, node->as<graph::MoveAttributes>().copies[0])] = true;
   }
   return callers;
 }
 
+// Where a tensor lies within another one; itself where it has memory of its own.
+struct Home {
+  TensorId tensor;
+  std::int64_t offset = 0;  // bytes
+};
+using Homes = Table<TensorId, Home>;
+
+Home home_of(const Homes& homes, TensorId id) {
+  Home home = {id, 0};
+  while (homes[home.tensor].tensor != home.tensor) {
+    const Home& next = homes[home.tensor];
+    home = {next.tensor, home.offset + next.offset};
+  }
+  return home;
+}
+
+// What is joined is made where the whole will lie: each source at most once, as a whole.
+void join(const Graph& graph, const graph::Node& node, const Table<TensorId, bool>& callers,
+          Homes& homes) {
+  const auto& move = node.as<graph::MoveAttributes>();
+  const TensorId whole = node.outputs[0];
+  if (move.copies.size() < 2 || callers[whole]) return;
+  for (const graph::CopyBox& box : move.copies) {
+    const TensorId source = source_of(node, box);
+    const graph::TensorInfo& info = graph.tensor(source);
+    const bool all = is_run(box) && box.input_offset == 0 &&
+                     element_count(box.extents) == element_count(info.dims);
+    const bool own = info.constant == nullptr && homes[source].tensor == source;
+    if (!all || !own || callers[source] || info.format != graph.tensor(whole).format) continue;
+    homes[source] = {whole, box.output_offset * format_bytes(info.format)};
+  }
+}
+
+// Parts lie in their source, what is joined in the whole.
+Homes find_homes(const Graph& graph, const Table<TensorId, bool>& callers) {
+  Homes homes(graph.tensors.size());
+  for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
+    homes[i] = {{static_cast<std::int32_t>(i)}, 0};
+  }
+  for (const graph::Node& node : graph.nodes) {
+    if (node.kind() != graph::NodeKind::kMove) continue;
+    const TensorId made = node.outputs[0];
+    const bool inside = is_part(graph, node) && (!callers[made] || is_reshape(graph, node));
+    if (!inside) {
+      if (!node.as<graph::MoveAttributes>().has_fill) join(graph, node, callers, homes);
+      continue;
+    }
+    const graph::CopyBox& box = node.as<graph::MoveAttributes>().copies[0];
+    homes[made] = {source_of(node, box),
+                   box.input_offset * format_bytes(graph.tensor(made).format)};
+  }
+  return homes;
+}
+
 }  // namespace
 
-bool shares_block(const Graph& graph, const graph::Node& node) {
-  if (node.kind() != graph::NodeKind::kMove) return false;
-  const auto& move = node.as<graph::MoveAttributes>();
-  if (move.copies.size() != 1) return false;
-  const graph::CopyBox& box = move.copies[0];
-  const graph::TensorInfo& input = graph.tensor(node.inputs[static_cast<std::size_t>(box.input)]);
-  const graph::TensorInfo& output = graph.tensor(node.outputs[0]);
-  const std::int64_t count = element_count(output.dims);
-  return input.constant == nullptr && input.format == output.format &&
-         element_count(input.dims) == count && is_dense(box, count);
+bool lies_in_place(const Graph& graph, const BufferPlan& plan, const graph::Node& node,
+                   const graph::CopyBox& box) {
+  const TensorId source = source_of(node, box);
+  const TensorId made = node.outputs[0];
+  const std::int64_t size = format_bytes(graph.tensor(made).format);
+  const std::int32_t block = plan.block_of_tensor[source];
+  return block >= 0 && block == plan.block_of_tensor[made] && is_run(box) &&
+         plan.offset_of_tensor[source] + box.input_offset * size ==
+             plan.offset_of_tensor[made] + box.output_offset * size;
 }
 
 BufferPlan plan_buffers(const Graph& graph) {
   BufferPlan plan;
   plan.block_of_tensor.assign(graph.tensors.size(), -1);
   const Table<TensorId, std::size_t> last = last_uses(graph);
+  plan.offset_of_tensor.assign(graph.tensors.size(), 0);
   const Table<TensorId, bool> callers = of_the_caller(graph);
+  const Homes homes = find_homes(graph, callers);
   Blocks blocks(plan);
+  // A home gets its block with the first tensor that lies in it.
   const auto take = [&](TensorId id) {
-    const graph::TensorInfo& tensor = graph.tensor(id);
-    const std::int64_t bytes = element_count(tensor.dims) * format_bytes(tensor.format);
-    plan.block_of_tensor[id] = callers[id] ? blocks.make(bytes) : blocks.take(bytes);
+    const Home home = home_of(homes, id);
+    std::int32_t& block = plan.block_of_tensor[home.tensor];
+    if (block < 0) {
+      const graph::TensorInfo& tensor = graph.tensor(home.tensor);
+      const std::int64_t bytes = element_count(tensor.dims) * format_bytes(tensor.format);
+      block = callers[home.tensor] ? blocks.make(bytes) : blocks.take(bytes);
+    }
+    plan.block_of_tensor[id] = block;
+    plan.offset_of_tensor[id] = home.offset;
   };
   // A block is free when all tensors in it have been read for the last time.
   std::vector<int> tenants;
@@ -121,11 +203,7 @@ BufferPlan plan_buffers(const Graph& graph) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const graph::Node& node = graph.nodes[i];
     for (const TensorId id : node.outputs) {
-      if (shares_block(graph, node)) {
-        plan.block_of_tensor[id] = plan.block_of_tensor[source_of(node)];
-      } else {
-        take(id);
-      }
+      take(id);
       move_in(id);
       if (callers[id]) move_in(id);
     }
@@ -161,7 +239,9 @@ bool leaves_operands(const Graph& graph, const BufferPlan& plan, const graph::No
     const graph::TensorInfo& input = graph.tensor(id);
     const bool apart = plan.block_of_tensor[id] != plan.block_of_tensor[last];
     return input.constant != nullptr || apart ||
-           (input.dims == output.dims && format_bytes(input.format) == format_bytes(output.format));
+           (input.dims == output.dims &&
+            format_bytes(input.format) == format_bytes(output.format) &&
+            plan.offset_of_tensor[id] == plan.offset_of_tensor[last]);
   });
 }
 

@@ -11,16 +11,20 @@
 namespace tessera::host {
 
 struct BufferPlan {
-  Table<graph::TensorId, std::int32_t> block_of_tensor;  // -1: constant, or never used
+  Table<graph::TensorId, std::int32_t> block_of_tensor;   // -1: constant, or never used
+  Table<graph::TensorId, std::int64_t> offset_of_tensor;  // bytes from its block's begin
   std::vector<std::int64_t> block_bytes;
 };
 
-// A Move that leaves every element where it is (a reshape of a tensor that is no constant): its
-// output lies in its input's block, and nothing is copied.
-bool shares_block(const graph::Graph& graph, const graph::Node& node);
+// Whether what `box` of a Move copies lies there already: the output is a part of the source, or the
+// source was made where the output lies.
+bool lies_in_place(const graph::Graph& graph, const BufferPlan& plan, const graph::Node& node,
+                   const graph::CopyBox& box);
 
-// Inputs and node results get blocks; constants have none. Graph inputs and outputs, and reshapes
-// of them, have blocks that no other tensor uses: their bytes may lie in memory of the caller's.
+// Inputs and node results get blocks; constants have none. A part of a tensor whose elements lie one
+// behind the other lies in that tensor; tensors that are joined into one are made where it lies. Graph
+// inputs and outputs, and reshapes of them, have blocks that no other tensor but parts of them uses:
+// their bytes may lie in memory of the caller's.
 BufferPlan plan_buffers(const graph::Graph& graph);
 
 // For each node how many element-wise nodes from it on can run together, piece by piece: each reads

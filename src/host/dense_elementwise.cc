@@ -73,7 +73,7 @@ void DenseElementwise::run_part(const ElementwiseConfig& config, std::span<const
     for (std::size_t i = 0; i < operands_; ++i) {
       operands[i] = {buffers[i].format, at(i), run_.strides[i]};
     }
-    const arith::Output out = {buffers.back().format, at(operands_), count};
+    const arith::Output out = {buffers[operands_].format, at(operands_), count};
     if (operands_ == kOperandsMax) {
       gain_bias_run(config, operands, out);
     } else {
@@ -108,46 +108,46 @@ void reach_to(std::atomic<std::uint8_t>& reach, ValueExtent extent) {
   }
 }
 
+void DenseElementwise::run_pieces(std::span<const Step> steps, std::int64_t first,
+                                  std::int64_t last) {
+  if (steps.size() == 1 && (steps[0].reach == nullptr || last - first <= kPassed)) {
+    const Step& step = steps[0];
+    step.shape->run_part(step.config, step.buffers, first, last);
+    return look_at(step, step.buffers[step.shape->operands_], first, last);
+  }
+  Passed passed[2];
+  for (std::int64_t begin = first; begin < last; begin += kPassed) {
+    const std::int64_t end = std::min(last, begin + kPassed);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const std::size_t output = steps[i].shape->operands_;
+      std::array<Buffer, kOperandsMax + 1> buffers = steps[i].buffers;
+      for (std::size_t b = 0; b <= output; ++b) {
+        if (buffers[b].data != nullptr) continue;
+        buffers[b].data = passed[(i + (b == output ? 1 : 0)) % 2].bytes;
+        buffers[b].first = begin;
+      }
+      steps[i].shape->run_part(steps[i].config, buffers, begin, end);
+      look_at(steps[i], buffers[output], begin, end);
+    }
+  }
+}
+
 void DenseElementwise::run(std::span<const Step> steps, ThreadPool& pool) {
   const DenseElementwise& shape = *steps.back().shape;
   const std::int64_t elements = shape.elements();
-  for (const Step& step : steps) {
-    TESSERA_CHECK(step.buffers.size() == step.shape->operands_ + 1, "{} buffers",
-                  step.buffers.size());
+  for (const Step& step : steps.first(steps.size() - 1)) {
     TESSERA_CHECK(step.shape->elements() == elements, "{} elements, then {}",
                   step.shape->elements(), elements);
   }
   if (elements == 0) return;
-  const auto work = [&](std::int64_t first, std::int64_t last) {
-    if (steps.size() == 1 && steps[0].reach == nullptr) {
-      return shape.run_part(steps[0].config, steps[0].buffers, first, last);
-    }
-    Passed passed[2];
-    std::array<Buffer, kOperandsMax + 1> all;
-    for (std::int64_t begin = first; begin < last; begin += kPassed) {
-      const std::int64_t end = std::min(last, begin + kPassed);
-      for (std::size_t i = 0; i < steps.size(); ++i) {
-        const std::span<Buffer> buffers = std::span(all).first(steps[i].buffers.size());
-        std::ranges::copy(steps[i].buffers, all.begin());
-        for (Buffer& buffer : buffers) {
-          if (buffer.data != nullptr) continue;
-          const bool output = &buffer == &buffers.back();
-          buffer.data = passed[(i + (output ? 1 : 0)) % 2].bytes;
-          buffer.first = begin;
-        }
-        steps[i].shape->run_part(steps[i].config, buffers, begin, end);
-        look_at(steps[i], buffers.back(), begin, end);
-      }
-    }
-  };
   const std::int64_t pieces =
       std::clamp<std::int64_t>(elements / kElementsMin, 1, 2 * std::int64_t{pool.threads()});
-  if (pieces == 1) return work(0, elements);
+  if (pieces == 1) return run_pieces(steps, 0, elements);
   // Whole runs where there are enough of them.
   const std::int64_t unit = shape.runs_ >= pieces ? shape.run_.extent : 1;
   const std::int64_t units = elements / unit;
   pool.run(pieces, [&](std::int64_t piece, int) {
-    work(units * piece / pieces * unit, units * (piece + 1) / pieces * unit);
+    run_pieces(steps, units * piece / pieces * unit, units * (piece + 1) / pieces * unit);
   });
 }
 

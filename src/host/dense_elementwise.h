@@ -10,6 +10,7 @@
 //   x ──► [ * scale ] ──► 4,096 elements in the cache ──► [ + shift ] ──► y
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,8 @@ void reach_to(std::atomic<std::uint8_t>& reach, ValueExtent extent);
 
 class DenseElementwise {
  public:
+  static constexpr std::size_t kOperandsMax = 3;
+
   // Operand dimensions as numpy broadcasts them to `output`; one operand, two, or the
   // three of gain and bias.
   DenseElementwise(std::span<const Shape> operands, const Shape& output);
@@ -37,11 +40,11 @@ class DenseElementwise {
     std::byte* data = nullptr;
     std::int64_t first = 0;  // the element that lies at `data`
   };
-  // Operands in the order of the constructor's; the last buffer is the output.
+  // Operands in the order of the constructor's, behind them the output.
   struct Step {
     const DenseElementwise* shape = nullptr;
     ElementwiseConfig config;
-    std::vector<Buffer> buffers;
+    std::array<Buffer, kOperandsMax + 1> buffers = {};
     std::atomic<std::uint8_t>* reach =
         nullptr;  // where to say how far the results reach; null: nowhere
     arith::HiddenEnds hidden = {};
@@ -51,12 +54,11 @@ class DenseElementwise {
   static void run(std::span<const Step> steps, ThreadPool& pool);
 
  private:
-  static constexpr std::size_t kOperandsMax = 3;
-
   // Elements [first, last) of the output.
   void run_part(const ElementwiseConfig& config, std::span<const Buffer> buffers,
                 std::int64_t first, std::int64_t last) const;
   std::int64_t elements() const { return runs_ * run_.extent; }
+  static void run_pieces(std::span<const Step> steps, std::int64_t first, std::int64_t last);
 
   struct Axis {
     std::int64_t extent = 1;

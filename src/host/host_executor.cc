@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <optional>
 
 #include "arith/kernels/local_response.h"
@@ -54,15 +55,28 @@ struct Prepared {
   bool normalises = false;  // over the channels, behind a convolution
   PoolConfig pool;
   ReduceConfig reduce;
-  std::optional<DenseElementwise> shape;  // of an element-wise node
-  ElementwisePlan elementwise;            // of the chain that begins here
+  std::size_t shape = 0;  // of an element-wise node, in HostExecutor::shapes_
   MovePlan move;
-  // How far its results reach is looked at, where they lie.
-  bool looked_at = false;
+  // How far its results reach, where they lie.
   arith::HiddenEnds hidden;
   Place made;
   Format made_format = Format::kF16;
   std::int64_t made_count = 0;
+};
+
+// What is looked at when a node has run; apart from what the run needs, since few nodes are.
+struct Watch {
+  bool product = false;      // sums that may be out of range
+  bool elementwise = false;  // has looked at its results itself
+  bool looked_at = false;    // how far the results reach
+};
+
+// Nodes [first, last) that run together; element-wise ones have steps of HostExecutor::elementwise_ from
+// first_step on.
+struct Turn {
+  NodeKind kind = NodeKind::kHostStep;
+  std::size_t first = 0, last = 0;
+  std::size_t first_step = 0;
 };
 
 // Work that is done before another thread has noticed it: multiply-accumulates, or elements.
@@ -98,27 +112,40 @@ class HostExecutor : public Executor {
 
   Status prepare(const HostExecutor* twin) {
     const graph::PreferredAxes axes(*graph_);
+    PackedProducts packed;
+    prepared_.reserve(graph_->nodes.size());
+    shapes_.reserve(graph_->nodes.size());
     for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
       const Node& node = graph_->nodes[i];
       Prepared& prepared = prepared_.emplace_back();
       prepared.kind = node.kind();
       if (node.kind() == NodeKind::kElementwise) {
-        prepared.shape = dense_elementwise(node);
+        prepared.shape = shapes_.size();
+        shapes_.push_back(dense_elementwise(node));
       } else if (node.kind() == NodeKind::kMove) {
         prepared.move = plan_move(*graph_, plan_, node);
       } else if (node.kind() != NodeKind::kHostStep) {
         TESSERA_TRY(const NodeViews views, graph::node_views(axes, node));
         place_surfaces(node, views, prepared);
         prepare_work(node, views, prepared);
-        prepared.parts = twin != nullptr ? twin->prepared_[i].parts
-                                         : prepare_product(*graph_, node, pool_.threads());
+        prepared.parts = twin != nullptr ? twin->prepared_[i].parts : parts_of(i, packed);
       }
       place_results(node, prepared);
+      watches_.push_back(
+          {.product = node.kind() == NodeKind::kConv || node.kind() == NodeKind::kMatMul,
+           .elementwise = node.kind() == NodeKind::kElementwise,
+           .looked_at = graph::looks_at(*graph_, node)});
     }
     const std::vector<std::size_t> chains = elementwise_chains(*graph_, plan_);
     for (std::size_t i = 0; i < chains.size(); ++i) {
       prepared_[i].chain = chains[i];
-      if (prepared_[i].shape) prepared_[i].elementwise = elementwise_plan(i, chains[i]);
+    }
+    for (std::size_t i = 0; i < prepared_.size(); i += prepared_[i].chain) {
+      const Prepared& prepared = prepared_[i];
+      if (prepared.kind == NodeKind::kMove && prepared.move.is_nothing()) continue;
+      turns_.push_back({prepared.kind, i, i + prepared.chain, elementwise_.steps.size()});
+      if (prepared.kind != NodeKind::kElementwise) continue;
+      elementwise_.append(elementwise_plan(i, prepared.chain));
     }
     return {};
   }
@@ -149,6 +176,7 @@ class HostExecutor : public Executor {
     for (std::atomic<std::uint8_t>& reach : reach_) reach.store(0, std::memory_order_relaxed);
     place_inputs(inputs);
     place_outputs(inputs, outputs);
+    place_elementwise();
     TESSERA_RETURN_IF_ERROR(run_nodes(observer));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const std::byte* const made = data(graph_->outputs[i]);
@@ -164,19 +192,37 @@ class HostExecutor : public Executor {
   arith::StickyFlags flags() const override { return flags_; }
 
  private:
-  // What the node's products report, and how far its results reach. Element-wise nodes have looked at theirs.
+  // Products made so far, by their stationary operand.
+  using PackedProducts = std::map<TensorId, std::vector<std::size_t>>;
+
+  // Packed once where several nodes multiply by the same.
+  std::vector<ProductPart> parts_of(std::size_t index, PackedProducts& packed) const {
+    const Node& node = graph_->nodes[index];
+    if (node.kind() != NodeKind::kMatMul) {
+      return prepare_product(*graph_, node, pool_.threads());
+    }
+    std::vector<std::size_t>& others = packed[node.inputs[1]];
+    for (const std::size_t other : others) {
+      if (have_same_parts(*graph_, graph_->nodes[other], node)) return prepared_[other].parts;
+    }
+    others.push_back(index);
+    return prepare_product(*graph_, node, pool_.threads());
+  }
+
+  // What the node's products report, and how far its results reach.
   void look_at(std::size_t index) {
-    const Prepared& prepared = prepared_[index];
+    const Watch& watch = watches_[index];
     graph::NodeValues& values = values_[index];
-    if (prepared.kind == NodeKind::kConv || prepared.kind == NodeKind::kMatMul) {
+    if (watch.product) {
       arith::StickyFlags flags;
       for (const auto& workspace : workspaces_) flags |= take_flags(*workspace);
       values.accumulator_range = flags.accumulator_range;
       flags_ |= flags;
     }
-    if (!prepared.looked_at) return;
+    if (!watch.looked_at) return;
     std::atomic<std::uint8_t>& reach = reach_[index];
-    if (prepared.kind != NodeKind::kElementwise) {
+    if (!watch.elementwise) {
+      const Prepared& prepared = prepared_[index];
       const std::byte* const from = prepared.made.in(bases_);
       const std::int64_t size = format_bytes(prepared.made_format);
       const auto look = [&](int, std::int64_t first, std::int64_t last) {
@@ -194,7 +240,6 @@ class HostExecutor : public Executor {
 
   void place_results(const Node& node, Prepared& prepared) const {
     const graph::TensorInfo& made = graph_->tensor(node.outputs[0]);
-    prepared.looked_at = graph::looks_at(*graph_, node);
     prepared.hidden = graph::hidden_ends(*graph_, node);
     prepared.made = place_of(*graph_, plan_, node.outputs[0]);
     prepared.made_format = made.format;
@@ -232,11 +277,12 @@ class HostExecutor : public Executor {
   // Of the nodes [first, first + count).
   ElementwisePlan elementwise_plan(std::size_t first, std::size_t count) {
     std::vector<const DenseElementwise*> shapes;
-    for (std::size_t i = first; i < first + count; ++i) shapes.push_back(&*prepared_[i].shape);
+    for (std::size_t i = first; i < first + count; ++i)
+      shapes.push_back(&shapes_[prepared_[i].shape]);
     ElementwisePlan plan = plan_elementwise(*graph_, plan_, first, shapes);
     for (std::size_t i = 0; i < count; ++i) {
       const Prepared& prepared = prepared_[first + i];
-      plan.steps[i].reach = prepared.looked_at ? &reach_[first + i] : nullptr;
+      plan.steps[i].reach = watches_[first + i].looked_at ? &reach_[first + i] : nullptr;
       plan.steps[i].hidden = prepared.hidden;
     }
     return plan;
@@ -244,23 +290,49 @@ class HostExecutor : public Executor {
 
   Status run_nodes(const NodeObserver& observer) {
     if (observer || timer_) return run_watched(observer);
-    for (std::size_t i = 0; i < prepared_.size();) {
-      TESSERA_RETURN_IF_ERROR(run_node(i));
-      for (const std::size_t last = i + prepared_[i].chain; i < last; ++i) look_at(i);
+    for (std::size_t t = 0; t < turns_.size(); ++t) {
+      const Turn& turn = turns_[t];
+      fetch_ahead(t);
+      TESSERA_RETURN_IF_ERROR(run_turn(turn));
+      for (std::size_t i = turn.first; i < turn.last; ++i) look_at(i);
     }
     return {};
   }
 
+  // Nodes of a microsecond wait for memory more than they work: what the node behind the next one has
+  // is fetched meanwhile. Steps of element-wise nodes lie in their order.
+  void fetch_ahead(std::size_t turn) const {
+    constexpr std::size_t kLine = 64;
+    if (turn + 2 >= turns_.size()) return;
+    const Turn& later = turns_[turn + 2];
+    if (later.kind == NodeKind::kElementwise) return;
+    const auto* const next = reinterpret_cast<const std::byte*>(&prepared_[later.first]);
+    for (std::size_t line = 0; line < sizeof(Prepared); line += kLine) {
+      __builtin_prefetch(next + line);
+    }
+  }
+
+  Status run_turn(const Turn& turn) {
+    if (turn.kind != NodeKind::kElementwise) return run_node(turn.first);
+    DenseElementwise::run(
+        std::span(elementwise_.steps).subspan(turn.first_step, turn.last - turn.first), pool_);
+    return {};
+  }
+
   Status run_watched(const NodeObserver& observer) {
+    std::size_t next = 0;  // turn
     for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
       const auto begin = std::chrono::steady_clock::now();
-      // A visitor of every tensor sees those inside a chain too.
       const std::size_t first = i;
-      if (observer && prepared_[i].chain > 1) {
+      const Turn* const turn =
+          next < turns_.size() && turns_[next].first == i ? &turns_[next++] : nullptr;
+      if (observer && prepared_[i].kind == NodeKind::kElementwise) {
+        // A visitor of every tensor sees those inside a chain too.
         ElementwisePlan alone = elementwise_plan(i, 1);
-        DenseElementwise::run(alone.in(bases_), pool_);
+        alone.place(bases_);
+        DenseElementwise::run(alone.steps, pool_);
       } else {
-        TESSERA_RETURN_IF_ERROR(run_node(i));
+        if (turn != nullptr) TESSERA_RETURN_IF_ERROR(run_turn(*turn));
         if (!observer) i += prepared_[i].chain - 1;
       }
       for (std::size_t looked = first; looked <= i; ++looked) look_at(looked);
@@ -316,6 +388,12 @@ class HostExecutor : public Executor {
       }
     }
   }
+  // Addresses of element-wise nodes stay from run to run, as long as the blocks lie where they did.
+  void place_elementwise() {
+    if (bases_ == placed_) return;
+    elementwise_.place(bases_);
+    placed_ = bases_;
+  }
   // Which outputs have a block of their own, so that it may lie in the caller's memory.
   std::vector<bool> outputs_in_place() const {
     std::vector<bool> taken(bases_.size(), false), result;
@@ -344,7 +422,7 @@ class HostExecutor : public Executor {
   std::byte* data(TensorId id) {
     const graph::TensorInfo& info = graph_->tensor(id);
     if (info.constant) return only_read(info.constant->bytes).data();
-    return bases_[block_of(id)];
+    return bases_[block_of(id)] + plan_.offset_of_tensor[id];
   }
   std::int64_t bytes_of(TensorId id) const {
     const graph::TensorInfo& info = graph_->tensor(id);
@@ -363,9 +441,6 @@ class HostExecutor : public Executor {
       case NodeKind::kMatMul:
         run_product(index);
         return {};
-      case NodeKind::kElementwise:
-        DenseElementwise::run(prepared.elementwise.in(bases_), pool_);
-        return {};
       case NodeKind::kPool:
       case NodeKind::kReduce:
         run_planar(prepared);
@@ -373,6 +448,7 @@ class HostExecutor : public Executor {
       case NodeKind::kMove:
         prepared.move.run(bases_, pool_);
         return {};
+      case NodeKind::kElementwise:  // run_turn()
       case NodeKind::kHostStep:
         break;
     }
@@ -573,6 +649,7 @@ class HostExecutor : public Executor {
   const BufferPlan plan_;
   std::vector<std::vector<std::byte>> blocks_;  // memory of the executor's own, where it is used
   std::vector<std::byte*> bases_;               // of each block, for this run
+  std::vector<std::byte*> placed_;              // what element-wise plans have the addresses of
   std::vector<bool> output_in_place_;           // whether it has a block that no other one has
   std::int64_t bytes_copied_ = 0;
   // Of the last run, by node: how far results reach (ValueExtent, by several threads); and all of it.
@@ -581,6 +658,10 @@ class HostExecutor : public Executor {
   arith::StickyFlags flags_;
   std::vector<std::shared_ptr<ProductWorkspace>> workspaces_;  // one per thread
   std::vector<Prepared> prepared_;
+  std::vector<DenseElementwise> shapes_;  // of element-wise nodes
+  ElementwisePlan elementwise_;           // of all chains, one behind the other
+  std::vector<Watch> watches_;            // by node
+  std::vector<Turn> turns_;               // in order; nodes that have nothing to do are left out
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ class Grower {
 
   Graph grow(int nodes) {
     for (int i = 0; i < nodes; ++i) {
-      switch (pick(0, 7)) {
+      switch (pick(0, 9)) {
         case 0:
         case 1:
           conv();
@@ -49,6 +49,12 @@ class Grower {
           break;
         case 6:
           reshape_and_multiply();
+          break;
+        case 7:
+          split_and_join();
+          break;
+        case 8:
+          multiply_twice();
           break;
         default:
           pad();
@@ -174,6 +180,58 @@ class Grower {
     reshape({x[0], x[1], x[2], outputs});
   }
 
+  // Elements [first, first + count) of `source`, one behind the other.
+  TensorId part(TensorId source, std::int64_t first, std::int64_t count) {
+    graph::MoveAttributes move;
+    move.copies = {
+        {.input_offset = first, .extents = {count}, .input_strides = {1}, .output_strides = {1}}};
+    node({source}, {count}, move);
+    return last_;
+  }
+
+  // Two parts change places, and one of them its values; a part of the whole is read again later.
+  void split_and_join() {
+    const Shape x = dims();
+    const std::int64_t all = element_count(x), few = all / 3;
+    if (few == 0) return;
+    const TensorId source = last_;
+    const TensorId front = part(source, 0, few), back = part(source, few, all - few);
+    graph::ElementwiseAttributes work;
+    work.activation.function = UnaryFunction::kAbs;
+    node({front}, {few}, work);
+    const TensorId changed = last_;
+    graph::MoveAttributes join;
+    join.copies = {{.extents = {all - few}, .input_strides = {1}, .output_strides = {1}},
+                   {.input = 1,
+                    .output_offset = all - few,
+                    .extents = {few},
+                    .input_strides = {1},
+                    .output_strides = {1}}};
+    // The same part twice, and one that other nodes have changed.
+    node({pick(0, 1) == 0 ? back : part(source, 0, all - few), changed}, {all}, join);
+    const TensorId joined = last_;
+    graph::ElementwiseAttributes sum;
+    sum.binary = true;
+    node({part(joined, all - few, few), front}, {few}, sum);
+    const TensorId later = last_;
+    node({joined, part(later, 0, 1)}, {all}, sum);
+    reshape(x);
+  }
+
+  // By the same operand, as the steps of a recurrent network are.
+  void multiply_twice() {
+    const Shape x = dims();
+    graph::MatMulAttributes product;
+    product.matrix.native_dimension = 16 << pick(0, 3);
+    const TensorId square = constant({x[3], x[3]});
+    reshape({x[0], x[1] * x[2], x[3]});
+    node({last_, square}, {x[0], x[1] * x[2], x[3]}, product);
+    node({last_, square}, {x[0], x[1] * x[2], x[3]}, product);
+    if (pick(0, 1) == 0) product.post.activation.function = UnaryFunction::kRelu;
+    node({last_, square}, {x[0], x[1] * x[2], x[3]}, product);
+    reshape(x);
+  }
+
   void reshape(const Shape& to) {
     graph::CopyBox box;
     box.extents = {element_count(to)};
@@ -231,6 +289,9 @@ TEST(HostExecutor, EveryNodeEqualsTheReferenceForEveryNumberOfThreads) {
       for (int again = 0; again < 2; ++again) {
         std::vector<Tensor> actual;
         const Trace other = trace_of(**host, input, actual);
+        const auto unseen = (*host)->run({&input, 1});
+        ASSERT_TRUE(unseen.ok()) << unseen.error().to_string();
+        EXPECT_EQ(*unseen, expected) << threads << " threads, nobody looks";
         for (const auto& [id, value] : trace) {
           EXPECT_TRUE(other.at(id) == value) << threads << " threads, tensor " << id;
         }

@@ -16,13 +16,14 @@
 
 namespace tessera::host {
 
-// Where a tensor lies: a constant's bytes, or the begin of a block.
+// Where a tensor lies: a constant's bytes, or a place in a block.
 struct Place {
   std::byte* constant = nullptr;
   std::size_t block = 0;
+  std::int64_t offset = 0;  // bytes
 
   std::byte* in(std::span<std::byte* const> blocks) const {
-    return constant != nullptr ? constant : blocks[block];
+    return constant != nullptr ? constant : blocks[block] + offset;
   }
 };
 Place place_of(const graph::Graph& graph, const BufferPlan& plan, graph::TensorId id);
@@ -54,12 +55,18 @@ struct ElementwisePlan {
   };
   std::vector<Buffer> buffers;  // those that lie in memory
 
-  // Steps with their addresses in these blocks.
-  std::span<const DenseElementwise::Step> in(std::span<std::byte* const> blocks) {
+  // Behind those of `other`.
+  void append(const ElementwisePlan& other) {
+    for (const Buffer& buffer : other.buffers) {
+      buffers.push_back({steps.size() + buffer.step, buffer.index, buffer.place});
+    }
+    steps.insert(steps.end(), other.steps.begin(), other.steps.end());
+  }
+  // Addresses in these blocks.
+  void place(std::span<std::byte* const> blocks) {
     for (const Buffer& buffer : buffers) {
       steps[buffer.step].buffers[buffer.index].data = buffer.place.in(blocks);
     }
-    return steps;
   }
 };
 // Nodes [first, first + shapes.size()) of the graph; what they pass to each other stays out of
@@ -69,7 +76,6 @@ ElementwisePlan plan_elementwise(const graph::Graph& graph, const BufferPlan& pl
                                  std::span<const DenseElementwise* const> shapes);
 
 struct MovePlan {
-  bool nothing = false;  // the output lies where the input does
   Place output;
   std::int64_t output_bytes = 0, element_bytes = 0;
   bool has_fill = false;
@@ -78,8 +84,9 @@ struct MovePlan {
     BoxCopy box;
     Place source;
   };
-  std::vector<Copy> copies;
+  std::vector<Copy> copies;  // but those of what lies there already
 
+  bool is_nothing() const { return !has_fill && copies.empty(); }
   void run(std::span<std::byte* const> blocks, ThreadPool& pool) const;
 };
 MovePlan plan_move(const graph::Graph& graph, const BufferPlan& plan, const graph::Node& node);

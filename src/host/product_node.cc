@@ -1,6 +1,8 @@
 #include "host/product_node.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "arith/kernels/make_product.h"
 #include "base/check.h"
@@ -243,6 +245,22 @@ std::vector<ProductPart> prepare_product(const Graph& graph, const Node& node, i
   constexpr std::int64_t kPanel = 64;
   const std::int64_t parts = strip_part_count(whole.config, pixels, threads);
   return cut_channels(whole, round_up(ceil_div(whole.config.image.output_channels, parts), kPanel));
+}
+
+bool have_same_parts(const Graph& graph, const Node& a, const Node& b) {
+  if (a.kind() != NodeKind::kMatMul || b.kind() != NodeKind::kMatMul) return false;
+  const auto& ours = a.as<graph::MatMulAttributes>();
+  const auto& theirs = b.as<graph::MatMulAttributes>();
+  const auto formats = [&](const Node& node) {
+    return std::pair(graph.tensor(node.inputs[0]).format, graph.tensor(node.outputs[0]).format);
+  };
+  const auto pixels = [&](const Node& node) {
+    const Shape& output = graph.tensor(node.outputs[0]).dims;
+    return output[output.size() - 2];
+  };
+  return std::ranges::equal(std::span(a.inputs).subspan(1), std::span(b.inputs).subspan(1)) &&
+         ours.matrix == theirs.matrix && ours.integer == theirs.integer &&
+         ours.post == theirs.post && formats(a) == formats(b) && pixels(a) == pixels(b);
 }
 
 bool runs_in_strips(const Graph& graph, const Node& node) {

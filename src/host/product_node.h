@@ -25,6 +25,9 @@ struct ProductPart {
 // those of a channel-wise product always are.
 std::vector<ProductPart> prepare_product(const graph::Graph& graph, const graph::Node& node,
                                          int threads);
+// Whether two products with constant operands have the same ones and do the same with them, so that the parts of one
+// are those of the other: the steps of a recurrent network.
+bool have_same_parts(const graph::Graph& graph, const graph::Node& a, const graph::Node& b);
 // A dynamic matrix product, one per image; empty for other nodes.
 std::vector<std::shared_ptr<DynamicProduct>> prepare_dynamic_products(const graph::Graph& graph,
                                                                       const graph::Node& node,

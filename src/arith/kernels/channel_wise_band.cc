@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+// Lambdas that must dissolve into their caller.
+#define TESSERA_INLINE_LAMBDA __attribute__((always_inline))
+
 // clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "arith/kernels/channel_wise_band.cc"
@@ -163,6 +166,16 @@ HWY_INLINE void sum_squares(const BandSums& sums, float bias, Store&& store) {
   constexpr int kRows = static_cast<int>(kBandGroup);
   constexpr int kInputRows = (kRows - 1) * kStride + kKernel;
   const auto first = hn::Set(df, bias);
+  // In registers where there are 32 of them: a load of a weight for each product takes longer than the products.
+  constexpr bool kWeightsStay = HWY_MAX_BYTES == 64 && kKernel == 3;
+  constexpr int kWeights = kWeightsStay ? kKernel * kKernel : 1;
+  Floats weights[kWeights];
+#pragma GCC unroll 9
+  for (int k = 0; k < kWeights; ++k) weights[k] = hn::Set(df, sums.weights[k]);
+  const auto weight = [&](int k) HWY_ATTR TESSERA_INLINE_LAMBDA {
+    if constexpr (kWeightsStay) return weights[k];
+    return hn::Set(df, sums.weights[k]);
+  };
   for (const BandVector& vector : sums.vectors) {
     Floats totals[kRows] = {first, first, first, first};
 #pragma GCC unroll 16
@@ -176,7 +189,7 @@ HWY_INLINE void sum_squares(const BandSums& sums, float bias, Store&& store) {
         for (int o = 0; o < kRows; ++o) {
           const int ky = row - o * kStride;
           if (ky < 0 || ky >= kKernel) continue;
-          totals[o] = hn::MulAdd(samples, hn::Set(df, sums.weights[ky * kKernel + kx]), totals[o]);
+          totals[o] = hn::MulAdd(samples, weight(ky * kKernel + kx), totals[o]);
         }
       }
     }

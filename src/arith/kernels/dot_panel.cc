@@ -129,8 +129,8 @@ HWY_INLINE void unroll(F&& f) {
 }
 
 // D of one segment for kChannels output channels and kVectors registers of pixels from `pixel` on,
-// added to `totals`[channel][register]. A function of its own, so that all registers are its own.
-template <int kVectors, int kChannels>
+// added to `totals`[channel][register], or to zeros. A function of its own, so that all registers are its own.
+template <bool kFromZero, int kVectors, int kChannels>
 HWY_NOINLINE void segment_dot(const PanelDot& dot, const PanelSegment& segment, std::int64_t pixel,
                               std::int32_t* HWY_RESTRICT totals) {
   const I32 d32;
@@ -143,15 +143,22 @@ HWY_NOINLINE void segment_dot(const PanelDot& dot, const PanelSegment& segment, 
   });
   Register sums[kChannels * kVectors];
   unroll<kChannels * kVectors>([&](auto i) TESSERA_INLINE_LAMBDA {
-    sums[i] = to_register(hn::Load(d32, totals + static_cast<std::int64_t>(i) * n));
+    if constexpr (kFromZero) {
+      sums[i] = to_register(hn::Zero(d32));
+    } else {
+      sums[i] = to_register(hn::Load(d32, totals + static_cast<std::int64_t>(i) * n));
+    }
   });
   const std::int32_t* weights = dot.weights + segment.first_weight_pair * kChannels;
   const std::int64_t stride = dot.pair_stride;
   const std::int64_t pairs = segment.pairs;
+  [[maybe_unused]] constexpr std::int64_t kPairsAhead = 12;
   for (std::int64_t pair = 0; pair < pairs; ++pair) {
     Operand operands[kVectors];
     unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
       operands[v] = to_operand(hn::LoadU(d16, x[v] + pair * stride));
+      // A single pixel passes over weights that are read once.
+      if constexpr (kChannels == 1) __builtin_prefetch(x[v] + (pair + kPairsAhead) * stride);
     });
     unroll<kChannels>([&](auto c) TESSERA_INLINE_LAMBDA {
       const auto weight = hn::BitCast(d16, hn::Set(d32, weights[pair * kChannels + c]));
@@ -195,10 +202,7 @@ HWY_INLINE void scaled_segment(const PanelDot& dot, const PanelSegment& segment,
   const I32 d32;
   const auto n = static_cast<std::int64_t>(hn::Lanes(d32));
   TileSums sums;
-  for (std::int64_t i = 0; i < kChannels * kVectors; ++i) {
-    hn::Store(hn::Zero(d32), d32, sums.lanes + i * n);
-  }
-  segment_dot<kVectors, kChannels>(dot, segment, pixel, sums.lanes);
+  segment_dot<true, kVectors, kChannels>(dot, segment, pixel, sums.lanes);
   const double* weight_scales = dot.weight_scales + segment.weight_block * kChannels;
   for (std::int64_t c = 0; c < kChannels; ++c) {
     for (std::int64_t v = 0; v < kVectors; ++v) {
@@ -228,7 +232,7 @@ void integer_pixels(const PanelDot& dot, std::int64_t pixel, std::int32_t* total
     hn::Store(hn::Zero(d32), d32, sums.lanes + i * n);
   }
   for (const PanelSegment& segment : dot.segments) {
-    segment_dot<kVectors, kChannels>(dot, segment, pixel, sums.lanes);
+    segment_dot<false, kVectors, kChannels>(dot, segment, pixel, sums.lanes);
   }
   for (std::int64_t c = 0; c < kChannels; ++c) {
     for (std::int64_t v = 0; v < kVectors; ++v) {
@@ -326,12 +330,10 @@ HWY_INLINE hn::Vec<hn::Rebind<float, F64>> narrow_to_odd(hn::Vec<F64> v) {
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 
-// 16 finite sums and their bias, cut to binary32, the last bit set where bits were lost.
-HWY_INLINE __m512 sums_to_odd(const double* sums, __m512d bias) {
+// 16 finite sums cut to binary32, the last bit set where bits were lost.
+HWY_INLINE __m512 to_odd(__m512d low, __m512d high) {
   constexpr int kCut = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
   const __m512i lost = _mm512_set1_epi64((std::int64_t{1} << 29) - 1);
-  const __m512d low = _mm512_add_pd(_mm512_loadu_pd(sums), bias);
-  const __m512d high = _mm512_add_pd(_mm512_loadu_pd(sums + 8), bias);
   const __m512 cut = _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvt_roundpd_ps(low, kCut)),
                                         _mm512_cvt_roundpd_ps(high, kCut), 1);
   const __mmask16 inexact = _mm512_kunpackb(_mm512_test_epi64_mask(_mm512_castpd_si512(high), lost),
@@ -340,24 +342,121 @@ HWY_INLINE __m512 sums_to_odd(const double* sums, __m512d bias) {
   return _mm512_castsi512_ps(_mm512_mask_or_epi32(bits, inexact, bits, _mm512_set1_epi32(1)));
 }
 
+// Sums to f16, bounded by a clamp where there is one.
+template <bool kClamps>
+struct HalfRounding {
+  __m512 lowest, highest, largest;
+
+  explicit HalfRounding(const TileFinish& finish)
+      : lowest(_mm512_set1_ps(finish.lowest)),
+        highest(_mm512_set1_ps(finish.highest)),
+        largest(_mm512_set1_ps(65504.0f)) {}
+
+  HWY_INLINE void store(__m512d low, __m512d high, std::uint16_t* halves) const {
+    constexpr int kLesserMagnitude = 2;  // with the sign of the first
+    __m512 v = to_odd(low, high);
+    // Of two zeros both take the second.
+    if constexpr (kClamps) v = _mm512_min_ps(_mm512_max_ps(v, lowest), highest);
+    const __m512 bounded = _mm512_range_ps(v, largest, kLesserMagnitude);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(halves),
+                        _mm512_cvtps_ph(bounded, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+};
+
 template <bool kClamps>
 HWY_INLINE void finish_f16_as(const TileFinish& finish, std::byte* out) {
-  constexpr int kLesserMagnitude = 2;  // with the sign of the first
-  const __m512 lowest = _mm512_set1_ps(finish.lowest);
-  const __m512 highest = _mm512_set1_ps(finish.highest);
-  const __m512 largest = _mm512_set1_ps(65504.0f);
+  const HalfRounding<kClamps> rounding(finish);
   for (std::int64_t c = 0; c < finish.channels; ++c) {
     const __m512d bias = _mm512_set1_pd(finish.biases[c]);
     const double* sums = finish.sums + c * kPanelPixels;
     auto* halves = reinterpret_cast<std::uint16_t*>(out + c * finish.out_stride);
     for (std::int64_t i = 0; i < finish.pixels; i += 16) {
-      __m512 v = sums_to_odd(sums + i, bias);
-      // Of two zeros both take the second.
-      if constexpr (kClamps) v = _mm512_min_ps(_mm512_max_ps(v, lowest), highest);
-      const __m512 bounded = _mm512_range_ps(v, largest, kLesserMagnitude);
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(halves + i),
-                          _mm512_cvtps_ph(bounded, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+      rounding.store(_mm512_add_pd(_mm512_loadu_pd(sums + i), bias),
+                     _mm512_add_pd(_mm512_loadu_pd(sums + i + 8), bias), halves + i);
     }
+  }
+}
+
+// The last segment of a dot, its scales, what came before (or nothing), the bias and the rounding, all in
+// registers.
+template <bool kFirst, bool kClamps, int kVectors, int kChannels>
+HWY_NOINLINE void last_segment_f16(const PanelDot& dot, const TileFinish& finish,
+                                   const double* before, std::byte* out) {
+  TileSums sums;
+  const PanelSegment& segment = dot.segments.back();
+  segment_dot<true, kVectors, kChannels>(dot, segment, 0, sums.lanes);
+  const HalfRounding<kClamps> rounding(finish);
+  const double* weight_scales = dot.weight_scales + segment.weight_block * kChannels;
+  for (std::int64_t v = 0; v < kVectors; ++v) {
+    const __m512d first = _mm512_loadu_pd(segment.scales[v]);
+    const __m512d second = _mm512_loadu_pd(segment.scales[v] + 8);
+    for (std::int64_t c = 0; c < kChannels; ++c) {
+      const __m512i d = _mm512_load_si512(sums.lanes + (c * kVectors + v) * kStripPixels);
+      const __m512d weight = _mm512_set1_pd(weight_scales[c]);
+      const __m512d bias = _mm512_set1_pd(finish.biases[c]);
+      const __m512d low = _mm512_mul_pd(_mm512_cvtepi32_pd(_mm512_castsi512_si256(d)), first);
+      const __m512d high =
+          _mm512_mul_pd(_mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(d, 1)), second);
+      auto* const halves =
+          reinterpret_cast<std::uint16_t*>(out + c * finish.out_stride) + v * kStripPixels;
+      if constexpr (kFirst) {
+        // The product is exact: a power of two times a whole number.
+        rounding.store(_mm512_fmadd_pd(low, weight, bias), _mm512_fmadd_pd(high, weight, bias),
+                       halves);
+      } else {
+        const double* const total = before + c * kPanelPixels + v * kStripPixels;
+        rounding.store(
+            _mm512_add_pd(_mm512_fmadd_pd(low, weight, _mm512_loadu_pd(total)), bias),
+            _mm512_add_pd(_mm512_fmadd_pd(high, weight, _mm512_loadu_pd(total + 8)), bias), halves);
+      }
+    }
+  }
+}
+
+template <int kVectors, int kChannels>
+HWY_INLINE void dot_f16_pixels(const PanelDot& dot, const TileFinish& finish, double* sums,
+                               std::byte* out) {
+  if (dot.segments.size() == 1) {
+    return finish.clamps
+               ? last_segment_f16<true, true, kVectors, kChannels>(dot, finish, sums, out)
+               : last_segment_f16<true, false, kVectors, kChannels>(dot, finish, sums, out);
+  }
+  PanelDot before = dot;
+  before.segments = dot.segments.first(dot.segments.size() - 1);
+  scaled_pixels<kVectors, kChannels>(before, 0, sums);
+  return finish.clamps
+             ? last_segment_f16<false, true, kVectors, kChannels>(dot, finish, sums, out)
+             : last_segment_f16<false, false, kVectors, kChannels>(dot, finish, sums, out);
+}
+
+template <int kVectors>
+void dot_f16_channels(const PanelDot& dot, const TileFinish& finish, double* sums, std::byte* out) {
+  switch (dot.channels) {
+    case 1:
+      return dot_f16_pixels<kVectors, 1>(dot, finish, sums, out);
+    case 2:
+      return dot_f16_pixels<kVectors, 2>(dot, finish, sums, out);
+    case 3:
+      return dot_f16_pixels<kVectors, 3>(dot, finish, sums, out);
+    case 4:
+      return dot_f16_pixels<kVectors, 4>(dot, finish, sums, out);
+    case 5:
+      return dot_f16_pixels<kVectors, 5>(dot, finish, sums, out);
+    default:
+      return dot_f16_pixels<kVectors, 6>(dot, finish, sums, out);
+  }
+}
+
+void dot_f16(const PanelDot& dot, const TileFinish& finish, double* sums, std::byte* out) {
+  switch (dot.strips) {
+    case 1:
+      return dot_f16_channels<1>(dot, finish, sums, out);
+    case 2:
+      return dot_f16_channels<2>(dot, finish, sums, out);
+    case 3:
+      return dot_f16_channels<3>(dot, finish, sums, out);
+    default:
+      return dot_f16_channels<4>(dot, finish, sums, out);
   }
 }
 
@@ -395,6 +494,13 @@ void finish_f16(const TileFinish& finish, std::byte* out) {
 }
 #endif
 
+#if HWY_TARGET != HWY_AVX3 && HWY_TARGET != HWY_AVX3_DL
+void dot_f16(const PanelDot& dot, const TileFinish& finish, double* sums, std::byte* out) {
+  scaled_panel(dot, sums);
+  finish_f16(finish, out);
+}
+#endif
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tessera::kernels
 #if HWY_TARGET == HWY_AVX3_DL && HWY_COMPILER_GCC_ACTUAL
@@ -409,6 +515,7 @@ HWY_EXPORT(scaled_panel);
 HWY_EXPORT(integer_panel);
 HWY_EXPORT(round_doubles);
 HWY_EXPORT(finish_f16);
+HWY_EXPORT(dot_f16);
 
 void dot_panel(const PanelDot& dot, double* sums) { HWY_DYNAMIC_DISPATCH(scaled_panel)(dot, sums); }
 
@@ -418,6 +525,10 @@ void dot_panel_integer(const PanelDot& dot, std::int32_t* sums) {
 
 void round_sums(const double* sums, std::int64_t count, Format format, void* out) {
   HWY_DYNAMIC_DISPATCH(round_doubles)(sums, static_cast<std::size_t>(count), format, out);
+}
+
+void dot_and_finish(const PanelDot& dot, const TileFinish& finish, double* sums, std::byte* out) {
+  HWY_DYNAMIC_DISPATCH(dot_f16)(dot, finish, sums, out);
 }
 
 void finish_tile(const TileFinish& finish, std::byte* out) {

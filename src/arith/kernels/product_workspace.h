@@ -59,6 +59,7 @@ class ProductWorkspace {
   std::vector<kernels::TapColumns> tap_columns;  // of the call at hand
   std::vector<std::uint64_t> row_lanes;          // the lanes of each that there are; empty: all
   kernels::AlignedBuffer<std::byte> patch;       // gathered elements
+  kernels::AlignedBuffer<std::byte> phases;      // input rows by the stride's phases
   kernels::AlignedBuffer<std::byte> lanes;       // finished sums of a batch, [channel][lane]
   kernels::AlignedBuffer<std::byte> scratch;     // one row
   kernels::AlignedBuffer<std::int16_t> mantissas;

@@ -1,6 +1,7 @@
 // Products of block-float operands, flat: 64 pixels are found (where they lie, or copied beside
 // each other), quantised and multiplied at a time.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -15,6 +16,29 @@ constexpr std::int64_t kFlatStride = 2 * kPanelPixels;
 // A panel that ends with its row leaves part of a strip empty: rows that are long enough for that.
 constexpr std::int64_t kLongColumns = 40;
 
+constexpr std::int64_t kHalfBytes = sizeof(std::uint16_t);
+
+// Every other element of a dense row to either of two.
+void split_pairs(const std::byte* source, std::int64_t columns, std::byte* even, std::byte* odd) {
+  std::int64_t i = 0;
+  if constexpr (std::endian::native == std::endian::little) {
+    for (; 2 * i + 1 < columns; ++i) {
+      std::uint32_t both = 0;
+      std::memcpy(&both, source + i * 2 * kHalfBytes, sizeof both);
+      const auto low = static_cast<std::uint16_t>(both),
+                 high = static_cast<std::uint16_t>(both >> 16);
+      std::memcpy(even + i * kHalfBytes, &low, sizeof low);
+      std::memcpy(odd + i * kHalfBytes, &high, sizeof high);
+    }
+  }
+  for (; 2 * i < columns; ++i) {
+    std::memcpy(even + i * kHalfBytes, source + 2 * i * kHalfBytes, sizeof(std::uint16_t));
+    if (2 * i + 1 < columns) {
+      std::memcpy(odd + i * kHalfBytes, source + (2 * i + 1) * kHalfBytes, sizeof(std::uint16_t));
+    }
+  }
+}
+
 }  // namespace
 
 void BlockProduct::Run::run_flat(RowRange rows) {
@@ -22,6 +46,8 @@ void BlockProduct::Run::run_flat(RowRange rows) {
   workspace.lanes.reserve(config().image.output_channels * batch_pitch() *
                           format_bytes(output.format));
   find_tap_columns();
+  phases = {};
+  if (splits_phases()) split_phases(input_rows_needed(config(), input.rows, rows));
   OutputBatch& batch = workspace.batch;
   for (std::int64_t first = 0; first < pixels; first += batch_lanes) {
     const std::int64_t last = std::min(pixels, first + batch_lanes);
@@ -190,11 +216,52 @@ void BlockProduct::Run::point_at(std::int64_t tap, std::int64_t offset, std::uin
   }
   if (lanes == 0) {
     std::fill_n(rows, channels, nullptr);
+  } else if (phases.base != nullptr) {
+    for (std::int64_t c = 0; c < channels; ++c) rows[c] = phases.base + c * phases.pitch + offset;
   } else if (first + channels <= input.partitions) {
     const std::byte* const row = channel_base(input, first) + offset;
     for (std::int64_t c = 0; c < channels; ++c) rows[c] = row + c * input.partition_pitch;
   } else {
     for (std::int64_t c = 0; c < channels; ++c) rows[c] = channel_base(input, first + c) + offset;
+  }
+}
+
+// Where the samples of a tap lie apart, each input row is taken apart once, so that they lie side by side
+// for every tap:
+//
+//   stride 2    0 1 2 3 4 5 6  ─►  0 2 4 6 | 1 3 5      tap k reads the part of its columns from k / 2 on
+bool BlockProduct::Run::splits_phases() const {
+  return input.format == Format::kF16 && config().kernel_w > 1 &&
+         config().stride_w * input.column_pitch != element && config().input_dilation_h == 1 &&
+         config().input_dilation_w == 1 && panels_end_with_rows();
+}
+
+void BlockProduct::Run::split_phases(RowRange rows) {
+  const std::int64_t channels = config().image.channels, stride = config().stride_w;
+  phases.width = ceil_div(input.columns, stride);
+  phases.row_pitch = phases.width * stride * kHalfBytes;
+  phases.first_row = rows.first;
+  phases.pitch = (rows.last - rows.first) * phases.row_pitch;
+  phases.base = workspace.phases.reserve(std::max<std::int64_t>(1, channels * phases.pitch));
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const std::byte* const channel = channel_base(input, group * channels + c);
+    for (std::int64_t row = rows.first; row < rows.last; ++row) {
+      const std::byte* const source = channel + row_offset(input, row);
+      std::byte* const target =
+          phases.base + c * phases.pitch + (row - rows.first) * phases.row_pitch;
+      if (stride == 2 && input.column_pitch == kHalfBytes) {
+        split_pairs(source, input.columns, target, target + phases.width * kHalfBytes);
+        continue;
+      }
+      for (std::int64_t phase = 0; phase < std::min(stride, input.columns); ++phase) {
+        std::byte* const part = target + phase * phases.width * kHalfBytes;
+        const std::int64_t count = ceil_div(input.columns - phase, stride);
+        for (std::int64_t i = 0; i < count; ++i) {
+          std::memcpy(part + i * kHalfBytes, source + (phase + i * stride) * input.column_pitch,
+                      sizeof(std::uint16_t));
+        }
+      }
+    }
   }
 }
 
@@ -235,8 +302,8 @@ bool BlockProduct::Run::point_at_panel(const FlatPixels& pixels) {
   const std::int64_t column = pixels.first % pixels.columns;
   const bool within_row = column + pixels.last - pixels.first <= pixels.columns;
   const bool side_by_side = config().stride_w * input.column_pitch == element;
-  if (within_row && side_by_side && config().input_dilation_h == 1 &&
-      config().input_dilation_w == 1) {
+  if (phases.base != nullptr || (within_row && side_by_side && config().input_dilation_h == 1 &&
+                                 config().input_dilation_w == 1)) {
     point_at_row(pixels, column);
     return true;
   }
@@ -269,13 +336,20 @@ void BlockProduct::Run::point_at_row(const FlatPixels& pixels, std::int64_t colu
   std::int64_t tap = 0;
   for (std::int64_t ky = 0; ky < config().kernel_h; ++ky) {
     const std::int64_t sample_row = axis.sample(row, ky, input.rows);
-    const std::int64_t offset = sample_row < 0 ? 0 : row_offset(input, sample_row);
+    const bool split = phases.base != nullptr;
+    std::int64_t offset = 0;
+    if (sample_row >= 0) {
+      offset = split ? (sample_row - phases.first_row) * phases.row_pitch
+                     : row_offset(input, sample_row);
+    }
     for (const TapColumns& columns : workspace.tap_columns) {
       const std::int64_t first = std::max(columns.first - column, std::int64_t{0});
       const std::int64_t last = std::min(columns.last - column, count);
       const bool any = sample_row >= 0 && first < last;
-      point_at(tap++, offset + (column * config().stride_w + columns.shift) * input.column_pitch,
-               any ? lane_bits(first, last - first) : 0);
+      const std::int64_t place =
+          split ? phases.place(column, columns.shift, config().stride_w)
+                : (column * config().stride_w + columns.shift) * input.column_pitch;
+      point_at(tap++, offset + place, any ? lane_bits(first, last - first) : 0);
     }
   }
 }

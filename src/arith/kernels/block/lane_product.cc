@@ -23,8 +23,6 @@ namespace {
 constexpr std::int64_t kGroupPixels = kTileChannels;
 constexpr std::int64_t kBatchGroups = 8;
 constexpr std::int64_t kBatchPixels = kBatchGroups * kGroupPixels;
-// Below, most lanes would be empty.
-constexpr std::int64_t kOutputChannelsMin = 8;
 
 bool lies_in_rows(const Surface& surface) {
   return surface.partition_pitch == format_bytes(surface.format) &&
@@ -302,8 +300,7 @@ bool fits_lane_product(const ProductConfig& config) {
                      config.pad_top == 0 && config.pad_left == 0 && config.input_dilation_h == 1 &&
                      config.input_dilation_w == 1;
   return plain && config.matrix.kind == MatrixKind::kBlockFloat &&
-         config.matrix.long_format == LongFormat::kExact &&
-         image.output_channels >= kOutputChannelsMin && !fits_matrix_tiles(config.matrix);
+         config.matrix.long_format == LongFormat::kExact && !fits_matrix_tiles(config.matrix);
 }
 
 std::shared_ptr<const Product> make_lane_product(const ProductConfig& config,

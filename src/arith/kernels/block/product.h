@@ -80,6 +80,19 @@ class BlockProduct final : public Product {
     std::int64_t batch_lanes;
     std::int64_t element;  // bytes of an input element
     std::int64_t group = 0;
+    // Rows of f16 that are taken apart by the stride; without a base they are not.
+    struct Phases {
+      std::byte* base = nullptr;  // of the group's first channel
+      std::int64_t pitch = 0, row_pitch = 0, width = 0, first_row = 0;
+
+      // Of the sample under output column `column`, from its row's begin; `shift` as in TapColumns.
+      std::int64_t place(std::int64_t column, std::int64_t shift, std::int64_t stride) const {
+        const std::int64_t phase = (shift % stride + stride) % stride;
+        return (phase * width + column + (shift - phase) / stride) *
+               static_cast<std::int64_t>(sizeof(std::uint16_t));
+      }
+    };
+    Phases phases = {};
     // The panel, as long as its mantissas have not been made (flat products).
     FlatPixels unmade = {};
 
@@ -98,6 +111,8 @@ class BlockProduct final : public Product {
     void point_at(std::int64_t tap, std::int64_t offset, std::uint64_t lanes);
     void gather_tap(std::int64_t tap, std::byte* patch);
     void find_tap_columns();
+    bool splits_phases() const;
+    void split_phases(RowRange rows);
     bool point_at_panel(const FlatPixels& pixels);
     void point_at_row(const FlatPixels& pixels, std::int64_t column);
     bool panels_end_with_rows() const;
@@ -135,6 +150,13 @@ class BlockProduct final : public Product {
     }
     int top_of(const ChannelBounds& bounds, int highest) const;
     bool is_exact(const ChannelBounds& bounds, int lowest, int highest) const;
+    bool is_safe(const ChannelBounds& bounds, const PixelExponents& exponents) const;
+    void finish_safely(const Panel& panel, ChannelRange channels, const PanelDot& dot,
+                       double* sums);
+    TileFinish tile_finish(const Panel& panel, ChannelRange channels, const double* sums,
+                           const double* biases) const;
+    std::byte* finish_target(const Panel& panel, ChannelRange channels) const;
+    void activate(const TileFinish& finish, std::byte* out) const;
     void finish(const Panel& panel, const PixelExponents& exponents, ChannelRange channels,
                 double* sums);
     void repair(const PixelExponents& exponents, std::int64_t channel, std::int64_t pixels,

@@ -102,6 +102,9 @@ void BlockProduct::Run::multiply(const Panel& panel) {
   }
   make_mantissas();
   double* sums = workspace.sums.reserve(kFinishChannelsMax * kPanelPixels);
+  const bool safe = output.format == Format::kF16 && !workspace.segments.empty() &&
+                    is_safe(product.weights_.group_bounds(group), exponents) &&
+                    !any_floor({0, channels}, exponents);
   for (std::int64_t first = 0; first < channels; first += kTileChannels) {
     const std::int64_t width = std::min(kTileChannels, channels - first);
     const PanelDot dot = {.segments = workspace.segments,
@@ -110,6 +113,10 @@ void BlockProduct::Run::multiply(const Panel& panel) {
                           .channels = width,
                           .weights = product.weights_.tile_weights(group, first),
                           .weight_scales = product.weights_.tile_scales(group, first)};
+    if (safe) {
+      finish_safely(panel, {first, first + width}, dot, sums);
+      continue;
+    }
     if (workspace.segments.empty()) {
       std::fill_n(sums, kTileChannels * kPanelPixels, 0.0);
     } else if (any_floor({first, first + width}, exponents)) {
@@ -239,48 +246,77 @@ bool BlockProduct::Run::is_exact(const ChannelBounds& bounds, int lowest, int hi
   return range.fits_binary64();
 }
 
+// Whether all sums of such channels are proved exact, and in range.
+bool BlockProduct::Run::is_safe(const ChannelBounds& bounds,
+                                const PixelExponents& exponents) const {
+  const bool flags_due = arith::exponent_bias(input.format) == 15 &&
+                         top_of(bounds, exponents.panel_highest) > kFlagPower;
+  return !flags_due && is_exact(bounds, exponents.panel_lowest, exponents.panel_highest);
+}
+
+// The dot of a panel and what follows it, where nothing has to be repaired.
+void BlockProduct::Run::finish_safely(const Panel& panel, ChannelRange channels,
+                                      const PanelDot& dot, double* sums) {
+  const std::int64_t group_first = group * config().image.output_channels;
+  std::array<double, kTileChannels> biases{};
+  for (std::int64_t oc = channels.first; oc < channels.last; ++oc) {
+    biases[static_cast<std::size_t>(oc - channels.first)] =
+        product.weights_.bounds(group_first + oc).bias;
+  }
+  const TileFinish finish = tile_finish(panel, channels, sums, biases.data());
+  std::byte* const out = finish_target(panel, channels);
+  dot_and_finish(dot, finish, sums, out);
+  activate(finish, out);
+}
+
+TileFinish BlockProduct::Run::tile_finish(const Panel& panel, ChannelRange channels,
+                                          const double* sums, const double* biases) const {
+  return {.sums = sums,
+          .biases = biases,
+          .channels = channels.last - channels.first,
+          .pixels = panel.strips * kStripPixels,
+          .format = output.format,
+          .out_stride = panel.target != nullptr ? output.partition_pitch
+                                                : batch_pitch() * format_bytes(output.format),
+          .clamps = product.clamp_.fused,
+          .lowest = product.clamp_.lowest,
+          .highest = product.clamp_.highest};
+}
+
+std::byte* BlockProduct::Run::finish_target(const Panel& panel, ChannelRange channels) const {
+  if (panel.target != nullptr) return panel.target + channels.first * output.partition_pitch;
+  return batch_row(channels.first) + panel.lane * format_bytes(output.format);
+}
+
+void BlockProduct::Run::activate(const TileFinish& finish, std::byte* out) const {
+  if (config().activation.function == UnaryFunction::kIdentity) return;
+  arith::unary_rows(config().activation, {.format = output.format,
+                                          .data = out,
+                                          .pitch = finish.out_stride,
+                                          .rows = finish.channels,
+                                          .count = finish.pixels});
+}
+
 // Adds the biases, repairs what is not proved exact, rounds and applies the activation.
 void BlockProduct::Run::finish(const Panel& panel, const PixelExponents& exponents,
                                ChannelRange channels, double* sums) {
   const std::int64_t group_first = group * config().image.output_channels;
   const std::int64_t pixels = panel.strips * kStripPixels;
   std::array<double, kFinishChannelsMax> biases{};
-  const auto is_safe = [&](const ChannelBounds& bounds) {
-    const bool flags_due = arith::exponent_bias(input.format) == 15 &&
-                           top_of(bounds, exponents.panel_highest) > kFlagPower;
-    return !flags_due && is_exact(bounds, exponents.panel_lowest, exponents.panel_highest);
-  };
-  const bool all_safe = is_safe(product.weights_.group_bounds(group));
+  const bool all_safe = is_safe(product.weights_.group_bounds(group), exponents);
   for (std::int64_t oc = channels.first; oc < channels.last; ++oc) {
     const ChannelBounds& bounds = product.weights_.bounds(group_first + oc);
     double& bias = biases[static_cast<std::size_t>(oc - channels.first)];
     bias = bounds.bias;
-    if (all_safe || is_safe(bounds)) continue;
+    if (all_safe || is_safe(bounds, exponents)) continue;
     double* row = sums + (oc - channels.first) * kPanelPixels;
     repair(exponents, group_first + oc, pixels, row);
     bias = 0.0;  // repair() has added it
   }
-  const bool direct = panel.target != nullptr;
-  const std::int64_t size = format_bytes(output.format);
-  const std::int64_t stride = direct ? output.partition_pitch : batch_pitch() * size;
-  std::byte* const out = direct ? panel.target + channels.first * stride
-                                : batch_row(channels.first) + panel.lane * size;
-  finish_tile({.sums = sums,
-               .biases = biases.data(),
-               .channels = channels.last - channels.first,
-               .pixels = pixels,
-               .format = output.format,
-               .out_stride = stride,
-               .clamps = product.clamp_.fused,
-               .lowest = product.clamp_.lowest,
-               .highest = product.clamp_.highest},
-              out);
-  if (config().activation.function == UnaryFunction::kIdentity) return;
-  arith::unary_rows(config().activation, {.format = output.format,
-                                          .data = out,
-                                          .pitch = stride,
-                                          .rows = channels.last - channels.first,
-                                          .count = pixels});
+  const TileFinish finish = tile_finish(panel, channels, sums, biases.data());
+  std::byte* const out = finish_target(panel, channels);
+  finish_tile(finish, out);
+  activate(finish, out);
 }
 
 // Pixel by pixel: the sum with its bias where it is exact, else the wide accumulator's.

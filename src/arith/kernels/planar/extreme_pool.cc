@@ -113,12 +113,17 @@ class ExtremePool {
     for (; i + n_ <= window_.columns; i += n_) {
       hn::StoreU(keys_.encode(hn::LoadU(d, row + i)), d, target + i);
     }
-    if (i == window_.columns) return;
-    const auto rest = static_cast<std::size_t>(window_.columns - i) * sizeof(Key);
+    if (i >= window_.columns) return;
+    if (i > 0) {  // the last vector once more, as far back as it is whole
+      i = window_.columns - n_;
+      hn::StoreU(keys_.encode(hn::LoadU(d, row + i)), d, target + i);
+      return;
+    }
     HWY_ALIGN Key part[hn::MaxLanes(D())] = {};
-    std::memcpy(part, row + i, rest);
+    const std::int64_t rest = std::clamp<std::int64_t>(window_.columns, 0, hn::MaxLanes(D()));
+    std::copy_n(row, rest, part);
     hn::Store(keys_.encode(hn::Load(d, part)), d, part);
-    std::memcpy(target + i, part, rest);
+    std::copy_n(part, rest, target);
   }
 
   // Of every window, the largest key in the row.
@@ -167,7 +172,10 @@ class ExtremePool {
 
   HWY_INLINE void reduce_rows(const ExtremeRows& rows, Key* output) const {
     const D d;
-    for (std::int64_t i = 0; i < window_.output_columns; i += n_) {
+    for (std::int64_t at = 0; at < window_.output_columns; at += n_) {
+      // The last vector as far back as it is whole.
+      const std::int64_t back = std::max<std::int64_t>(0, at + n_ - window_.output_columns);
+      const std::int64_t i = back <= at ? at - back : at;
       auto best = hn::Set(d, Keys<Key, kFloat>::kLowest);
       const Key* row = results_ + rows.first * result_pitch_ + i;
       for (std::int64_t k = 0; k < rows.count; ++k) {
