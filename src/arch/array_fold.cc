@@ -153,9 +153,8 @@ ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work,
   const auto fold_of = [&](const Tile& tile) {
     const auto passes = [&](const Part& part) {
       const std::int64_t copies = part.count == 0 ? 1 : config.rows / (part.rows * places.groups);
-      return passes_of(config, work, part,
-                       std::min<std::int64_t>(copies, config.fold_pixels_max), tile,
-                       columns_of(tile));
+      return passes_of(config, work, part, std::min<std::int64_t>(copies, config.fold_pixels_max),
+                       tile, columns_of(tile));
     };
     return ArrayFold{.groups = places.groups,
                      .tile_h = tile.h,

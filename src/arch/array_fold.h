@@ -45,7 +45,7 @@ namespace tessera {
 // Passes of a chain that are alike.
 struct ChainPasses {
   std::int64_t count = 0;
-  std::int64_t pace = 1;  // cycles a moving column takes
+  std::int64_t pace = 1;   // cycles a moving column takes
   std::int64_t loads = 1;  // times R cycles that the next tile takes: kernel rows in it
 };
 

@@ -70,7 +70,7 @@ struct Band {
   std::int64_t repeat = 1;
   ChainPasses earlier{}, passes{.count = 1};
   std::int64_t pixels = 1;
-  Cycles load = 1;  // of the next weights, channel-wise
+  Cycles load = 1;                 // of the next weights, channel-wise
   std::int64_t result_cycles = 1;  // until those of a moving column have left
 };
 

@@ -308,9 +308,9 @@ Status check_lane_filter(const NeuralTask& task, const CheckContext& context) {
       image.channel_wise && !task.transpose && !task.dynamic && image.output_channels == 1 &&
           product.input_dilation_h == 1 && product.input_dilation_w == 1,
       "the planar engine takes channel-wise products of one output a channel only"));
-  TESSERA_RETURN_IF_ERROR(require(image.rows == partitions &&
-                                      task.moving_channel_first % partitions == 0,
-                                  "channels and their taps lie in different partitions"));
+  TESSERA_RETURN_IF_ERROR(
+      require(image.rows == partitions && task.moving_channel_first % partitions == 0,
+              "channels and their taps lie in different partitions"));
   return check_window_extents((product.kernel_h - 1) * product.dilation_h + 1,
                               (product.kernel_w - 1) * product.dilation_w + 1, context.chip.planar);
 }

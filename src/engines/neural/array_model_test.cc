@@ -349,7 +349,8 @@ void add_shared_pass(const SharedProblem& problem, const ArrayFold& fold, std::i
   }
   cut.weights.push_back(std::move(weights));
   cut.columns.push_back(std::move(columns));
-  cut.passes.push_back({.column_count = part.count, .first_of_chain = false, .last_of_chain = false});
+  cut.passes.push_back(
+      {.column_count = part.count, .first_of_chain = false, .last_of_chain = false});
 }
 
 // Input rows (columns) of a tile that some output pixel of it reads.

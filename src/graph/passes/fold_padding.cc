@@ -84,8 +84,7 @@ bool fold_into(Node& node, const Pads& pads, Format format, std::uint64_t fill) 
     auto& conv = node.as<ConvAttributes>();
     const bool dilated = conv.input_dilation_h != 1 || conv.input_dilation_w != 1;
     const bool integers = conv.matrix.kind == MatrixKind::kInteger;
-    const bool nothing =
-        integers ? around && *around == conv.integer.moving_zero_point : fill == 0;
+    const bool nothing = integers ? around && *around == conv.integer.moving_zero_point : fill == 0;
     if (!nothing || dilated) return false;
     conv.pad_top += pads.top;
     conv.pad_left += pads.left;

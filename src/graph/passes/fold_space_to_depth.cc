@@ -34,8 +34,9 @@ void follow(const CopyBox& box, const std::vector<std::int32_t>* inner,
   std::vector<std::int64_t> index(box.extents.size(), 0);
   std::int64_t from = box.input_offset, to = box.output_offset;
   for (bool more = true; more;) {
-    places[static_cast<std::size_t>(to)] =
-        inner == nullptr ? static_cast<std::int32_t>(from) : (*inner)[static_cast<std::size_t>(from)];
+    places[static_cast<std::size_t>(to)] = inner == nullptr
+                                               ? static_cast<std::int32_t>(from)
+                                               : (*inner)[static_cast<std::size_t>(from)];
     more = false;
     for (std::size_t i = index.size(); i > 0 && !more; --i) {
       from += box.input_strides[i - 1];
@@ -137,9 +138,9 @@ std::shared_ptr<const Tensor> folded_kernel(const Tensor& kernel, const Folded& 
     for (const Pixel& pixel : folded.pixels) {
       for (std::int64_t y = 0; y < kernel.dims[2]; ++y) {
         for (std::int64_t x = 0; x < kernel.dims[3]; ++x, from += element) {
-          const std::int64_t to = ((o * dims[1] + pixel.channel) * dims[2] + y * r + pixel.row) *
-                                      dims[3] +
-                                  x * r + pixel.column;
+          const std::int64_t to =
+              ((o * dims[1] + pixel.channel) * dims[2] + y * r + pixel.row) * dims[3] + x * r +
+              pixel.column;
           std::memcpy(result->bytes.data() + static_cast<std::size_t>(to) * element, from, element);
         }
       }
