@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <set>
 #include <utility>
 
 #include "arch/architecture_file.h"
@@ -166,11 +167,10 @@ class ShareCompiler {
       result_.layers.push_back(std::move(share));
     }
     for (const isa::Program& program : result_.card.cores) {
-      std::uint32_t before = UINT32_MAX;
+      std::set<std::uint32_t> layers;  // whose tasks may lie among those of others
       for (const TaskDescriptor& task : program.tasks) {
         LayerShare& share = result_.layers[task.layer];
-        if (task.layer != before) ++share.cores;
-        before = task.layer;
+        if (layers.insert(task.layer).second) ++share.cores;
         const Traffic traffic = traffic_of(task);
         share.bytes_read += traffic.read;
         share.bytes_written += traffic.written;

@@ -293,7 +293,7 @@ TEST(ProgramTextErrors, EachNamesItsPlaceAndTheWayOut) {
   EXPECT_EQ(error_of(head + "trap overflow\nend\n"),
             "t.tasm:2:25: 'overflow' is no exception; allowed: nan, infinity, range, saturation");
   EXPECT_EQ(error_of(head + "input_register 500\nend\n"),
-            "t.tasm:2:6: task descriptor: task 0: a surface at register 500 of 121");
+            "t.tasm:2:6: task descriptor: task 0: a surface at register 500 of 122");
   EXPECT_EQ(error_of(task + "mod = pooling\nend\n"),
             "t.tasm:3:1: a planar task has no register 'mod'; did you mean 'mode'?");
   EXPECT_EQ(error_of(task + "pool.function = maximun\nend\n"),
