@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "arch/architecture_file.h"
