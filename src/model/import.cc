@@ -84,7 +84,7 @@ Result<Model> import_model(onnx::ModelProto& proto, const std::string& name,
               .external_files = {}};
   TESSERA_TRY(model.opsets, import_opsets(proto));
   const auto standard = model.opsets.find("");
-  if (standard != model.opsets.end()) {
+  if (standard != model.opsets.end() && !limits.contrib_operators) {
     TESSERA_RETURN_IF_ERROR(expand_contrib_operators(proto, standard->second));
   }
   TESSERA_RETURN_IF_ERROR(inline_functions(proto, model.opsets, limits));

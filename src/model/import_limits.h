@@ -1,4 +1,4 @@
-// How much of an untrusted model file is read.
+// How much of an untrusted model file is read, and how.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@ struct ImportLimits {
   int subgraph_depth_max = 16;
   int function_depth_max = 64;                              // calls of functions in functions
   std::int64_t function_bytes_max = std::int64_t{1} << 28;  // of their bodies, written out
+  bool contrib_operators = false;  // those of com.microsoft stay as the file has them
 };
 
 }  // namespace tessera::model

@@ -164,7 +164,7 @@ Result<FusedRun> run_fused(const Arguments& arguments, const cases::ModelCase& o
   const std::string optimised = folder + "/optimised.onnx";
   TESSERA_RETURN_IF_ERROR(run_script(arguments, "optimise",
                                      arguments.data + "/models/" + one.model + ".onnx", optimised));
-  TESSERA_TRY(const model::Model fused, model::import_file(optimised));
+  TESSERA_TRY(const model::Model fused, model::import_file(optimised, {.contrib_operators = true}));
   FusedRun run;
   std::set<std::string> names, outputs;
   for (const auto& output : fused.graph.outputs) outputs.insert(output.name);
