@@ -304,12 +304,29 @@ std::set<std::string> pair_by_node(const graph::Graph& graph, FusedRun& run, std
   return paired;
 }
 
-// Why our graph has no such tensor: only copies may be part of another node.
+// Whether the node pads what it reads.
+bool has_padding(const graph::Node& node) {
+  if (node.kind() == graph::NodeKind::kPool) {
+    const auto& pool = node.as<graph::PoolAttributes>();
+    return pool.pad_top + pool.pad_left > 0;
+  }
+  if (node.kind() != graph::NodeKind::kConv) return false;
+  const auto& conv = node.as<graph::ConvAttributes>();
+  return conv.pad_top + conv.pad_left + conv.pad_bottom + conv.pad_right > 0;
+}
+
+// Why our graph has no such tensor: only copies, and values that are padded, may be part of another node.
 std::string reason_of_absence(const graph::Graph& graph, const FusedRun& run,
                               const std::string& tensor) {
   const std::string& made_by = run.made_by.at(tensor);
   const bool copies = made_by == "Reshape" || made_by == "Transpose" || made_by == "Squeeze" ||
                       made_by == "Unsqueeze" || made_by == "Flatten" || made_by == "Slice";
+  for (const graph::Node& node : graph.nodes) {
+    if (made_by == "QuantizeLinear" && has_padding(node) &&
+        has_origin(node, run.node_of.at(tensor))) {
+      return fmt::format("padded; a part of our '{}'", node.name);
+    }
+  }
   if (!copies) return "";
   for (const graph::Node& node : graph.nodes) {
     if (has_origin(node, run.node_of.at(tensor))) {
