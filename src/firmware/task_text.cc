@@ -75,6 +75,10 @@ std::string blocks_comment(const isa::NeuralTask& task) {
   const MatrixExtents matrix{task.output.columns, task.moving.columns};
   const std::int64_t p = image.channels;
   if (p < 1 || image.rows < 1 || image.columns < 1) return "";
+  // Registers of a task that was never checked may say anything.
+  constexpr std::int64_t kSizeMax = INT32_MAX;
+  if (std::max({p, image.rows, image.columns, matrix.channels, matrix.columns}) > kSizeMax)
+    return "";
   const auto cut = [&](const MatrixExtents& part) {
     return transpose_blocks(part, {p, image.rows, image.columns});
   };
