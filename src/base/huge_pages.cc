@@ -14,7 +14,7 @@ std::vector<std::byte> zeros_in_huge_pages(std::size_t size) {
   const std::uintptr_t first = (begin + kPage - 1) / kPage * kPage;
   const std::uintptr_t last = (begin + size) / kPage * kPage;
   // Advice: what a system makes of it changes no result.
-  if (first < last) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+  if (first < last) (void)madvise(bytes.data() + (first - begin), last - first, MADV_HUGEPAGE);
   bytes.resize(size);
   return bytes;
 }

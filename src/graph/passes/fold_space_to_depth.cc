@@ -157,7 +157,7 @@ void fold_space_to_depth(Graph& graph) {
   for (Node& node : graph.nodes) {
     const auto folded = find_folded(graph, links, node);
     if (!folded) continue;
-    const TensorInfo kernel = graph.tensor(node.inputs[1]);
+    const TensorInfo& kernel = graph.tensor(node.inputs[1]);
     node.inputs[0] = folded->image;
     node.inputs[1] =
         editor.add_constant(kernel.name + ".folded", folded_kernel(*kernel.constant, *folded));
