@@ -10,6 +10,13 @@ double LayerTimeline::take(double from, double cycles) {
   return static_cast<double>(channel_.take(std::llround(from), std::llround(std::ceil(cycles))));
 }
 
+double LayerTimeline::take_data(double from, double cycles) {
+  const double end = take(from, cycles);
+  if (chip_.dram.arbitration != Arbitration::kKernelsLast || cycles <= 0) return end;
+  // Kernels that were asked for before wait.
+  return static_cast<double>(data_.take(std::llround(from), std::llround(std::ceil(cycles))));
+}
+
 double LayerTimeline::room_for(std::int64_t size, std::int64_t room,
                                std::int64_t LayerDemand::* of) const {
   std::int64_t left = std::max<std::int64_t>(0, room - size);
@@ -39,10 +46,11 @@ LayerTimeline::Arrival LayerTimeline::load(const LayerDemand& layer) {
     last = std::max(last, take(some, operand.stored)) + operand.late;
     const double begin = std::max(some + operand.late, ahead);
     const double longest =
-        std::max({take(begin, operand.loaded) - begin, operand.links, operand.passage});
-    all.first = std::max({all.first, begin + longest / layer.steps,
-                          first + operand.late + longest / std::max(pieces, layer.steps)});
-    all.last = std::max({all.last, begin + longest, last + longest / pieces});
+        std::max({take_data(begin, operand.loaded) - begin, operand.links, operand.passage});
+    const double portions = layer.steps * operand.loads;
+    all.first = std::max(
+        {all.first, begin + longest / portions, first + operand.late + longest / portions});
+    all.last = std::max({all.last, begin + longest, last + longest / std::min(pieces, portions)});
   }
   return all;
 }
@@ -72,7 +80,7 @@ void LayerTimeline::add(const LayerDemand& layer) {
   if (load_before_arithmetic_) span.begin = std::max({span.begin, data.last, kernels.last});
   span.end = std::max({span.begin + layer.compute, data.last + layer.compute * layer.first,
                        kernels.last + layer.compute / layer.kernel_tasks});
-  span.end = std::max({span.end, span.begin + layer.copies, take(span.begin, layer.copied)});
+  span.end = std::max({span.end, span.begin + layer.copies, take_data(span.begin, layer.copied)});
   span.first = span.begin + (span.end - span.begin) * layer.first;
   engine = span.end;
   spans_.push_back(span);

@@ -27,6 +27,7 @@ struct OperandDemand {
   double stored = 0, loaded = 0;  // of all memories together
   double links = 0;               // of the busiest bus, ring or network port
   double passage = 0;             // of the core that loads most: its own DMA engine
+  double loads = 1;               // of a core, each of another part
   double late = 0;                // from a step that makes some of it until it can be read
 };
 
@@ -75,10 +76,12 @@ class LayerTimeline {
   Arrival load(const LayerDemand& layer);
   Arrival load_kernels(const LayerDemand& layer);
   double take(double from, double cycles);
+  double take_data(double from, double cycles);
 
   const ChipConfig& chip_;
   const bool load_before_arithmetic_;
   ChannelTime channel_;
+  ChannelTime data_;              // of it, without kernels that wait for data
   std::array<double, 3> free_{};  // by LayerEngines
   std::vector<LayerDemand> before_;
   std::vector<double> ended_;  // of each layer: when all before it have

@@ -69,6 +69,40 @@ TEST(LayerTimeline, KernelsLastComeBehindTheDataOfTheirLayer) {
   }
 }
 
+// Of ten pieces that the layer before makes, one load waits for the last; of ten loads one is left then.
+TEST(LayerTimeline, WhatIsLoadedAtOnceComesBehindTheLastPiece) {
+  const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
+  for (const double loads : {1.0, 10.0}) {
+    LayerTimeline timeline(chip, false);
+    LayerDemand maker = product(1000, 0);
+    maker.pieces = 10;
+    timeline.add(maker);
+    LayerDemand reader = product(10, 0);
+    reader.operands = {{.makers = {0}, .loaded = 200, .loads = loads}};
+    timeline.add(reader);
+    EXPECT_EQ(timeline.spans().back().begin, loads == 1 ? 1200 : 1020);
+  }
+}
+
+// Kernels that were asked for before do not hold up data.
+TEST(LayerTimeline, DataOvertakeKernelsThatComeLast) {
+  for (const Arbitration arbitration : {Arbitration::kKernelsLast, Arbitration::kInTurn}) {
+    const ChipConfig chip = chip_with(arbitration);
+    LayerTimeline timeline(chip, false);
+    LayerDemand first = product(10, 1000);
+    first.kernel_tasks = 10;
+    first.pieces = 10;
+    timeline.add(first);
+    LayerDemand copied;  // reads nothing that the first one makes
+    copied.engines = LayerEngines::kLanes;
+    copied.compute = 10;
+    copied.operands = {{.loaded = 100}};
+    timeline.add(copied);
+    const bool last = arbitration == Arbitration::kKernelsLast;
+    EXPECT_EQ(timeline.spans().back().begin, last ? 100 : 1100);
+  }
+}
+
 TEST(LayerTimeline, LoadsGoOnBesideTheLayerThatMakesThem) {
   const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
   LayerTimeline timeline(chip, false);

@@ -7,9 +7,11 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "arch/dram_config.h"
+#include "arch/dram_sharing.h"
 #include "base/check.h"
 #include "compile/estimate.h"
 #include "compile/surface_conventions.h"
@@ -63,6 +65,8 @@ class SplitModel::Implementation {
         cores_(static_cast<std::size_t>(setting.choice.cores)) {
     const std::vector<std::uint8_t>& memory = setting_.choice.memory_of_core;
     memories_ = memory.empty() ? 1 : 1 + *std::ranges::max_element(memory);
+    const std::size_t of_memory = (cores_ + memories_ - 1) / memories_;
+    memory_rate_shared_ = dram_shared_bytes_per_cycle(setting_.chip, static_cast<int>(of_memory));
     for (const ShareDraft& draft : drafts_) {
       TESSERA_CHECK(layers().size() == draft.prepared.layers.size(),
                     "other layers one way than another");
@@ -224,9 +228,11 @@ class SplitModel::Implementation {
     StorageIndex storage = -1;
     double bytes = 0;  // of the storage
     std::int64_t element = 2, row_bytes = 0;
-    std::vector<Writer> writers;
+    std::vector<Writer> writers;  // of what is read
+    std::size_t writers_of_storage = 0;
     std::array<Share, kSplitWays> read;
     std::array<std::vector<double>, kSplitWays> taken{};  // bytes, by each core
+    std::array<double, kSplitWays> loads{};               // of the core that has most
     bool may_stay = false;
     std::array<bool, kSplitWays> room{};  // where all layers are cut one way
   };
@@ -441,32 +447,53 @@ class SplitModel::Implementation {
     }
     for (std::size_t way = 0; way < drafts_.size(); ++way) {
       const HandOver why = drafts_[way].held[index].why;
-      operand.taken[way] = taken_by_cores(operand, way, reader, input);
+      std::tie(operand.taken[way], operand.loads[way]) =
+          taken_by_cores(operand, way, reader, input);
       operand.room[way] = why != HandOver::kNoRoom && why != HandOver::kKernels;
     }
     for (std::size_t way = 0; plane && way < drafts_.size(); ++way) {
       operand.read[way] = regions(*plane, way, reader, static_cast<int>(input));
     }
+    operand.writers_of_storage = operand.writers.size();
+    if (const Share read = whole(operand.read)) {
+      std::erase_if(operand.writers, [&](const Writer& writer) {
+        const Share written = whole(writer.written);
+        return written && intersection(read->front(), written->front()).empty();
+      });
+    }
     return operand;
   }
 
-  // Bytes of an input that each core reads, also where these are no region.
-  std::vector<double> taken_by_cores(const Operand& operand, std::size_t way, LayerIndex layer,
-                                     std::size_t input) const {
+  // What all cores have together, whichever way; none where one of the ways is not known.
+  Share whole(const std::array<Share, kSplitWays>& ways) const {
+    PlaneRegion all;
+    for (std::size_t way = 0; way < drafts_.size(); ++way) {
+      if (!ways[way]) return std::nullopt;
+      for (const PlaneRegion& region : *ways[way]) all = hull(all, region);
+    }
+    return Regions{all};
+  }
+
+  // Bytes of an input that each core reads, also where these are no region, and in how many loads at most.
+  std::pair<std::vector<double>, double> taken_by_cores(const Operand& operand, std::size_t way,
+                                                        LayerIndex layer, std::size_t input) const {
     std::vector<double> all;
+    double loads_max = 1;
     for (const std::vector<Piece>& pieces : drafts_[way].work[layer].pieces) {
-      double bytes = 0;
+      double bytes = 0, loads = 0;
       const StorageView* before = nullptr;
       for (const Piece& piece : pieces) {
         const StorageView& view = piece.inputs[input].view;
         if (before != nullptr && view == *before) continue;
         bytes += static_cast<double>(std::accumulate(view.extents.begin(), view.extents.end(),
                                                      operand.element, std::multiplies<>()));
+        ++loads;
         before = &view;
       }
       all.push_back(std::min(bytes, operand.bytes));
+      loads_max = std::max(loads_max, loads);
     }
-    return all;
+    return {all, loads_max};
   }
 
   // Of the layer's input, or of its output for -1.
@@ -592,7 +619,7 @@ class SplitModel::Implementation {
         tables.push_back(tabulate(pair, counts, [&](const auto& way_of) {
           Operand part = operand;
           part.writers = {writer};
-          part.bytes /= static_cast<double>(operand.writers.size());
+          part.bytes /= static_cast<double>(operand.writers_of_storage);
           LayerCost moved;
           add_traffic(traffic(layer, part, own < 0 ? 0 : way_of(own), way_of), moved);
           moved.cycles = moved.moved();
@@ -659,6 +686,8 @@ class SplitModel::Implementation {
   // Of one memory, in bytes a cycle.
   double memory_rate() const { return dram_sustained_bytes_per_cycle(setting_.chip); }
   double memories_rate() const { return memory_rate() * static_cast<double>(memories_); }
+  // While cores take turns at a memory.
+  double shared_rate() const { return memory_rate_shared_ * static_cast<double>(memories_); }
   double network_rate() const {
     return setting_.chip.card.network.gigabits_per_second * 1e9 / 8 /
            static_cast<double>(setting_.chip.clock_hertz);
@@ -779,7 +808,7 @@ class SplitModel::Implementation {
                        .first = side.first,
                        .steps = side.steps,
                        .pieces = side.pieces,
-                       .kernels = side.kernel_bytes / memory_rate(),
+                       .kernels = side.kernel_bytes / memory_rate_shared_,
                        .kernel_tasks = std::max(1.0, static_cast<double>(side.kernel_tasks)),
                        .kernel_bytes = side.kernel_room,
                        .tasks = side.tasks};
@@ -799,12 +828,13 @@ class SplitModel::Implementation {
       const Traffic moved = traffic(layer, operand, own, way_of);
       OperandDemand& asked = demand.operands.emplace_back();
       for (const Writer& writer : operand.writers) asked.makers.push_back(writer.layer);
-      if (moved.stored > 0 && once(operand.storage)) asked.stored = moved.stored / memories_rate();
-      asked.loaded = moved.loaded / memories_rate();
+      if (moved.stored > 0 && once(operand.storage)) asked.stored = moved.stored / shared_rate();
+      asked.loaded = moved.loaded / shared_rate();
       LayerCost links;
       add_traffic(moved, links);
       asked.links = links.links();
       asked.passage = moved.largest * side.loads.cycles_per_byte();
+      asked.loads = operand.loads[own];
       asked.late = moved.crosses ? latency() : 0;
     }
     for (const LayerIndex copier : copiers_[layer]) {
@@ -816,12 +846,12 @@ class SplitModel::Implementation {
       asked.late = latency();
       if (!once(storage)) continue;
       asked.stored = storage_bytes_[static_cast<std::size_t>(storage)] *
-                     store_padding(writers.front()) / memories_rate();
+                     store_padding(writers.front()) / shared_rate();
     }
     for (const StorageIndex storage : outputs_[layer]) {
       if (!once(storage)) continue;
-      demand.output += storage_bytes_[static_cast<std::size_t>(storage)] * store_padding(layer) /
-                       memories_rate();
+      demand.output +=
+          storage_bytes_[static_cast<std::size_t>(storage)] * store_padding(layer) / shared_rate();
     }
     return demand;
   }
@@ -832,6 +862,7 @@ class SplitModel::Implementation {
   const std::vector<ShareDraft> drafts_;  // of the ways that there are, kSplitWays at most
   const std::size_t cores_;
   std::size_t memories_ = 1;
+  double memory_rate_shared_ = 1;  // bytes a cycle of a memory, while its cores take turns
   WayCounts counts_;
   std::array<Table<LayerIndex, Side>, kSplitWays> sides_;
   Table<LayerIndex, std::vector<Operand>> operands_;

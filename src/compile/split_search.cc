@@ -1,6 +1,8 @@
 #include "compile/split_search.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
@@ -165,52 +167,78 @@ class Eliminator {
   std::vector<Elimination> steps_;
 };
 
-// All other ways of one variable, and of two in one factor.
-std::vector<Ways> changes_of(const Ways& ways, const std::vector<std::uint8_t>& counts,
-                             std::int32_t a, std::int32_t b) {
-  std::vector<Ways> changes;
-  const auto count = [&](std::int32_t variable) {
-    return counts[static_cast<std::size_t>(variable)];
-  };
-  Ways other = ways;
-  for (std::uint8_t of_a = 0; of_a < count(a); ++of_a) {
-    other[static_cast<std::size_t>(a)] = of_a;
-    const std::uint8_t ways_of_b = a == b ? std::uint8_t{1} : count(b);
-    for (std::uint8_t of_b = 0; of_b < ways_of_b; ++of_b) {
-      if (a != b) other[static_cast<std::size_t>(b)] = of_b;
-      if (other != ways) changes.push_back(other);
+// Changes of one variable, and of two in one factor, until none is better. A change costs what the factors of
+// its variables do, however many others there are.
+class Improvement {
+ public:
+  Improvement(const std::vector<CostFactor>& factors, const Ways& counts)
+      : factors_(factors), counts_(counts), factors_of_(counts.size()) {
+    std::set<Pair> pairs;
+    for (std::size_t i = 0; i < factors_.size(); ++i) {
+      for (const std::int32_t a : factors_[i].variables) {
+        factors_of_[static_cast<std::size_t>(a)].push_back(i);
+        for (const std::int32_t b : factors_[i].variables) {
+          if (a <= b) pairs.emplace(a, b);
+        }
+      }
     }
+    for (const Pair& pair : pairs) moves_.push_back({pair, factors_of(pair)});
   }
-  return changes;
-}
 
-// Changes until none is better.
-Ways improved(const std::vector<CostFactor>& factors, const std::vector<std::uint8_t>& counts,
-              Ways ways) {
-  std::set<std::pair<std::int32_t, std::int32_t>> moves;
-  for (const CostFactor& factor : factors) {
-    for (const std::int32_t a : factor.variables) {
-      for (const std::int32_t b : factor.variables) {
-        if (a <= b) moves.emplace(a, b);
+  Ways run(Ways ways) const {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const Move& move : moves_) changed = improve(move, ways) || changed;
+    }
+    return ways;
+  }
+
+ private:
+  using Pair = std::pair<std::int32_t, std::int32_t>;
+  struct Move {
+    Pair variables;                    // one, twice, or two
+    std::vector<std::size_t> factors;  // of either
+  };
+
+  std::vector<std::size_t> factors_of(const Pair& pair) const {
+    const auto& of_a = factors_of_[static_cast<std::size_t>(pair.first)];
+    const auto& of_b = factors_of_[static_cast<std::size_t>(pair.second)];
+    std::vector<std::size_t> both;
+    std::ranges::set_union(of_a, of_b, std::back_inserter(both));
+    return both;
+  }
+
+  double cost(const Move& move, const Ways& ways) const {
+    double sum = 0;
+    for (const std::size_t factor : move.factors) sum += cost_at(factors_[factor], ways);
+    return sum;
+  }
+
+  // Takes the first other ways of the variables that cost less, by more than sums are rounded.
+  bool improve(const Move& move, Ways& ways) const {
+    constexpr double kRounding = 1e-12;
+    const auto first = static_cast<std::size_t>(move.variables.first);
+    const auto second = static_cast<std::size_t>(move.variables.second);
+    const Ways::value_type own_first = ways[first], own_second = ways[second];
+    const double before = cost(move, ways);
+    const std::uint8_t ways_of_second = first == second ? std::uint8_t{1} : counts_[second];
+    for (std::uint8_t of_first = 0; of_first < counts_[first]; ++of_first) {
+      for (std::uint8_t of_second = 0; of_second < ways_of_second; ++of_second) {
+        if (first != second) ways[second] = of_second;
+        ways[first] = of_first;
+        if (cost(move, ways) < before - kRounding * std::abs(before)) return true;
       }
     }
+    ways[second] = own_second;
+    ways[first] = own_first;
+    return false;
   }
-  double cost = cost_of(factors, ways);
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const auto& [a, b] : moves) {
-      for (Ways& other : changes_of(ways, counts, a, b)) {
-        const double found = cost_of(factors, other);
-        if (found >= cost) continue;
-        cost = found;
-        ways = std::move(other);
-        changed = true;
-        break;
-      }
-    }
-  }
-  return ways;
-}
+
+  const std::vector<CostFactor>& factors_;
+  const Ways& counts_;
+  std::vector<std::vector<std::size_t>> factors_of_;  // of each variable, in order
+  std::vector<Move> moves_;
+};
 
 }  // namespace
 
@@ -232,12 +260,13 @@ CheapestChoice cheapest_choice(std::int32_t variables, const std::vector<CostFac
   result.exact = false;
   const std::vector<std::uint8_t> counts = counts_of(variables, factors);
   const std::uint8_t most = *std::ranges::max_element(counts);
+  const Improvement improvement(factors, counts);
   for (std::uint8_t start = 0; start < most; ++start) {
     Ways ways;
     for (const std::uint8_t count : counts) {
       ways.push_back(std::min<std::uint8_t>(start, count - 1));
     }
-    ways = improved(factors, counts, std::move(ways));
+    ways = improvement.run(std::move(ways));
     const double cost = cost_of(factors, ways);
     if (!result.ways.empty() && cost >= result.cost) continue;
     result.ways = std::move(ways);

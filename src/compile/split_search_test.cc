@@ -109,6 +109,30 @@ TEST(SplitSearch, WhereTooManyStandTogetherItSaysThatItIsNotExact) {
   EXPECT_LE(found.cost, cost_of(factors, std::vector<std::uint8_t>(12, 1)));
 }
 
+// What a change costs does not grow with all the factors that have nothing to do with it.
+TEST(SplitSearch, ThousandsOfVariablesThatAreNotExactAreImprovedUntilNoChangeOfOneIsBetter) {
+  constexpr int kVariables = 3000, kReaders = 30;
+  std::mt19937 random(11);
+  std::vector<CostFactor> factors;
+  for (std::int32_t v = 0; v < kVariables; ++v) {
+    for (int reader = 0; reader < kReaders; ++reader) {
+      const auto other = static_cast<std::int32_t>(random() % kVariables);
+      if (other == v) continue;
+      CostFactor factor{{v, other}, {}, {}};
+      for (int i = 0; i < 4; ++i) factor.costs.push_back(static_cast<double>(random() % 1000));
+      factors.push_back(std::move(factor));
+    }
+  }
+  const CheapestChoice found = cheapest_choice(kVariables, factors);
+  EXPECT_FALSE(found.exact);
+  EXPECT_EQ(found.cost, cost_of(factors, found.ways));
+  for (std::size_t v = 0; v < kVariables; v += 97) {
+    std::vector<std::uint8_t> other = found.ways;
+    other[v] ^= 1;
+    EXPECT_GE(cost_of(factors, other), found.cost) << v;
+  }
+}
+
 TEST(SplitSearch, VariablesWithoutCostsStayAtTheFirstWay) {
   EXPECT_EQ(cheapest_choice(3, {}).ways, std::vector<std::uint8_t>(3, 0));
 }

@@ -1,0 +1,37 @@
+#include "arch/dram_sharing.h"
+
+#include <gtest/gtest.h>
+
+#include "arch/architecture_file.h"
+#include "arch/dram_config.h"
+
+namespace tessera {
+namespace {
+
+TEST(DramSharing, OneReaderHasWhatTheMemorySustains) {
+  const ChipConfig chip = *load_chip_config("cloud16");
+  EXPECT_EQ(dram_shared_bytes_per_cycle(chip, 1), dram_sustained_bytes_per_cycle(chip));
+}
+
+// Rows that others have closed cost a few per cent, as banks go on meanwhile.
+TEST(DramSharing, SeveralReadersLoseSomeOfIt) {
+  for (const char* arch : {"cloud16", "tessera128x4"}) {
+    const ChipConfig chip = *load_chip_config(arch);
+    const double alone = dram_sustained_bytes_per_cycle(chip);
+    for (const int readers : {2, 3, 4, 16}) {
+      const double shared = dram_shared_bytes_per_cycle(chip, readers);
+      EXPECT_LT(shared, 0.99 * alone) << arch << ", " << readers;
+      EXPECT_GT(shared, 0.90 * alone) << arch << ", " << readers;
+      EXPECT_EQ(shared, dram_shared_bytes_per_cycle(chip, readers));
+    }
+  }
+}
+
+TEST(DramSharing, APipeHasNoRows) {
+  ChipConfig chip = *load_chip_config("cloud16");
+  chip.dram.device = DramKind::kFlat;
+  EXPECT_EQ(dram_shared_bytes_per_cycle(chip, 4), dram_sustained_bytes_per_cycle(chip));
+}
+
+}  // namespace
+}  // namespace tessera
