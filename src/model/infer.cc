@@ -7,10 +7,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "model/infer_walk.h"
@@ -78,16 +81,22 @@ InferOptions with_open_shapes(const Subgraph& graph, InferOptions options) {
   return options;
 }
 
+// How long open dimensions are that are no batch: those of one input, or of all.
+struct Guess {
+  std::int64_t length = 1;
+  std::string only;  // empty: of all; else the others have the default
+};
+
 class Inference {
  public:
   // Both outlive the object. `long_dimension` is for open dimensions that are no batch. `owner`: of
   // the model, whose tensors are then shared.
-  Inference(const Model& model, const InferOptions& options, std::int64_t long_dimension,
+  Inference(const Model& model, const InferOptions& options, Guess guess,
             std::shared_ptr<const void> owner = nullptr)
       : model_(model),
         options_(options),
         named_(named_dimensions(model.graph, options.shapes)),
-        long_dimension_(long_dimension),
+        guess_(std::move(guess)),
         scope_(nullptr, ""),
         walk_(model, result_, options.watch, std::move(owner)) {}
 
@@ -96,8 +105,8 @@ class Inference {
     const Status status = infer_values();
     if (status.ok()) return std::move(result_);
     Error error = status.error();
-    // The guess may be the reason.
-    for (const std::string& guess : result_.defaulted) error.message += "; " + guess;
+    if (error.code == ErrorCode::kUnsupported) error.message += way_out();
+    error.message += what_was_guessed();  // which may be the reason
     return error;
   }
 
@@ -125,11 +134,13 @@ class Inference {
   Status place_output(const ValueInfo& output);
   Status check_declared(const ValueInfo& output, const TypedValue& found);
   std::vector<std::string> inputs_behind(const std::string& value) const;
+  std::string way_out() const;
+  std::string what_was_guessed() const;
 
   const Model& model_;
   const InferOptions& options_;
   const std::map<std::string, std::int64_t> named_;  // dimensions that given shapes settle
-  const std::int64_t long_dimension_;
+  const Guess guess_;
   bool takes_any_output_ = false, differs_from_file_ = false;
   InferredModel result_;
   Scope scope_;
@@ -191,7 +202,8 @@ Result<Shape> Inference::input_shape(const ValueInfo& input, const std::string& 
       continue;
     }
     const bool batch = axis == 0 || batches.contains(dimension.name);
-    const std::int64_t open = batch ? options_.default_dimension : long_dimension_;
+    const bool guessed = !batch && (guess_.only.empty() || guess_.only == name);
+    const std::int64_t open = guessed ? guess_.length : options_.default_dimension;
     shape.push_back(dimension.value < 0 ? open : dimension.value);
     if (dimension.value < 0) {
       result_.defaulted.push_back(
@@ -309,6 +321,25 @@ Status Inference::place_output(const ValueInfo& output) {
   return {};
 }
 
+// What to do where values of inputs decide.
+std::string Inference::way_out() const {
+  std::string text;
+  for (const std::string& name : inputs_behind_failure()) {
+    text += fmt::format("; input '{0}' decides it: feed it, or give its value (--constant {0}=...)",
+                        name);
+  }
+  return text;
+}
+
+std::string Inference::what_was_guessed() const {
+  constexpr std::size_t kShown = 4;
+  std::string text;
+  const std::size_t count = result_.defaulted.size();
+  for (std::size_t i = 0; i < std::min(count, kShown); ++i) text += "; " + result_.defaulted[i];
+  if (count > kShown) text += fmt::format("; and {} more that --shape can give", count - kShown);
+  return text;
+}
+
 // The inputs a value depends on.
 std::vector<std::string> Inference::inputs_behind(const std::string& value) const {
   std::set<std::string> needed = {value};
@@ -368,28 +399,45 @@ Status Inference::check_declared(const ValueInfo& output, const TypedValue& foun
 
 namespace {
 
+// What to try behind the default; nothing where no length is open.
+std::vector<Guess> guesses(const Model& model, const InferOptions& options) {
+  constexpr std::size_t kAloneMax = 4;  // of several inputs, each may be the one that is long
+  const std::set<std::string> batches = batch_names(model.graph);
+  std::vector<std::string> open;
+  for (const ValueInfo& input : model.graph.inputs) {
+    if (options.shapes.contains(input.name) || options.constants.contains(input.name)) continue;
+    bool any = false;
+    for (std::size_t axis = 1; axis < input.dims.size(); ++axis) {
+      any |= input.dims[axis].value < 0 && !batches.contains(input.dims[axis].name);
+    }
+    if (any) open.push_back(input.name);
+  }
+  std::vector<Guess> all;
+  if (open.empty()) return all;
+  for (const std::int64_t length : kLongerDimensions) all.push_back({length, ""});
+  if (open.size() == 1 || open.size() > kAloneMax) return all;
+  for (const std::int64_t length : kLongerDimensions) {
+    for (const std::string& input : open) all.push_back({length, input});
+  }
+  return all;
+}
+
 Result<InferredModel> infer_with(const Model& model, const InferOptions& asked,
                                  const std::shared_ptr<const void>& owner) {
   const InferOptions options = with_open_shapes(model.graph, asked);
-  Inference inference(model, options, options.default_dimension, owner);
+  Inference inference(model, options, {options.default_dimension, ""}, owner);
   auto first = inference.run();
   if (first.ok()) return first;
-  const std::set<std::string> batches = batch_names(model.graph);
-  bool open = false;  // is there anything to try?
-  for (const ValueInfo& input : model.graph.inputs) {
-    if (options.shapes.contains(input.name) || options.constants.contains(input.name)) continue;
-    for (std::size_t axis = 1; axis < input.dims.size(); ++axis) {
-      open |= input.dims[axis].value < 0 && !batches.contains(input.dims[axis].name);
-    }
-  }
-  for (const std::int64_t dimension : kLongerDimensions) {
-    if (!open) break;
-    auto longer = Inference(model, options, dimension, owner).run();
+  for (const Guess& guess : guesses(model, options)) {
+    auto longer = Inference(model, options, guess, owner).run();
     if (longer.ok()) return longer;
+    const bool came_further = first.error().code == ErrorCode::kInvalidModel &&
+                              longer.error().code == ErrorCode::kUnsupported;
+    if (came_further) first = std::move(longer);
   }
   if (!inference.differs_from_file()) return first;
   // Other runtimes take such a file as well.
-  Inference lenient(model, options, options.default_dimension, owner);
+  Inference lenient(model, options, {options.default_dimension, ""}, owner);
   lenient.take_any_output();
   return lenient.run();
 }
@@ -407,10 +455,18 @@ Result<InferredModel> infer_shared(const std::shared_ptr<const Model>& model,
 
 std::vector<std::string> inputs_that_decide_shapes(const Model& model, const InferOptions& asked) {
   const InferOptions options = with_open_shapes(model.graph, asked);
-  Inference inference(model, options, options.default_dimension);
-  const auto result = inference.run();
-  if (result.ok() || result.error().code != ErrorCode::kUnsupported) return {};
-  return inference.inputs_behind_failure();
+  const auto decide = [&](const Guess& guess) -> std::optional<std::vector<std::string>> {
+    Inference inference(model, options, guess);
+    const auto result = inference.run();
+    if (result.ok()) return std::vector<std::string>{};
+    if (result.error().code != ErrorCode::kUnsupported) return std::nullopt;
+    return inference.inputs_behind_failure();
+  };
+  if (const auto names = decide({options.default_dimension, ""})) return *names;
+  for (const Guess& guess : guesses(model, options)) {
+    if (const auto names = decide(guess)) return *names;
+  }
+  return {};
 }
 
 std::vector<std::string> expanded_operators() {

@@ -112,8 +112,10 @@ TEST_F(InferControl, ALoopThatNeverRunsGivesWhatItWasGivenAndAnEmptyStack) {
 TEST_F(InferControl, ATripCountThatIsDataIsRefusedAndNamedAsDecidingShapes) {
   make_loop();
   model_.graph.inputs.push_back(info("trips", Format::kI64, {}));
-  EXPECT_EQ(error(),
-            "node 'Loop_total' (Loop): the trip count 'trips' is not a constant   [unsupported]");
+  EXPECT_EQ(
+      error(),
+      "node 'Loop_total' (Loop): the trip count 'trips' is not a constant; input 'trips' decides "
+      "it: feed it, or give its value (--constant trips=...)   [unsupported]");
   EXPECT_EQ(inputs_that_decide_shapes(model_, options_), Strings{"trips"});
   options_.constants["trips"] = std::make_shared<const Tensor>(longs({}, {1}));
   EXPECT_EQ(inputs_that_decide_shapes(model_, options_), Strings{});

@@ -1,6 +1,7 @@
 // infer(): shapes, folding of shape arithmetic, defaults, and every error.
 #include "model/infer.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -192,13 +193,17 @@ TEST(InferErrors, AnInputWithoutShapeAsksForOne) {
 TEST(InferErrors, ShapesThatDependOnDataAreRefused) {
   Sketch reshape;
   reshape.input("x", {4}).input("s", {1}, Format::kI64).node("Reshape", {"x", "s"}, {"y"});
-  EXPECT_EQ(reshape.error(),
-            "node 'Reshape_0' (Reshape): input 1 ('s') is not a constant, so the output's shape "
-            "depends on data   [unsupported]");
+  EXPECT_EQ(
+      reshape.error(),
+      "node 'Reshape_0' (Reshape): input 1 ('s') is not a constant, so the output's shape "
+      "depends on data; input 's' decides it: feed it, or give its value (--constant s=...)   "
+      "[unsupported]");
   Sketch non_zero;
   non_zero.input("x", {4}).node("NonZero", {"x"}, {"y"});
-  EXPECT_EQ(non_zero.error(),
-            "node 'NonZero_0' (NonZero): the output's shape depends on data   [unsupported]");
+  EXPECT_EQ(
+      non_zero.error(),
+      "node 'NonZero_0' (NonZero): the output's shape depends on data; input 'x' decides it: feed "
+      "it, or give its value (--constant x=...)   [unsupported]");
 }
 
 TEST(InferErrors, UnknownOperatorAndDomainAreNamed) {
@@ -231,6 +236,29 @@ TEST(Infer, AnOpenLengthGrowsUntilTheModelHasAMeaningAndABatchStaysOne) {
   EXPECT_EQ(inferred->defaulted,
             (Strings{"x: dimension 0 ('batch') taken as 1", "x: dimension 2 ('length') taken as 64",
                      "state: dimension 1 ('batch') taken as 1"}));
+}
+
+// A signal and a state, whose batch has no name: they are not of one length.
+TEST(Infer, OneOfSeveralInputsMayBeTheLongOne) {
+  Sketch sketch;
+  sketch.input("x", {1, 1, -1});
+  sketch.input("state", {2, -1, 1});
+  sketch.node("MaxPool", {"x"}, {"y"}, {{"kernel_shape", Ints{20}}});
+  sketch.model().graph.initializers["two"] = Tensor::zeros(Format::kF32, {2, 1, 1});
+  sketch.node("Concat", {"two", "state"}, {"z"}, {{"axis", std::int64_t{2}}});
+  auto inferred = sketch.infer();
+  ASSERT_TRUE(inferred.ok()) << inferred.error().to_string();
+  EXPECT_EQ(inferred->values.at("x").dims, (Shape{1, 1, 64}));
+  EXPECT_EQ(inferred->values.at("state").dims, (Shape{2, 1, 1}));
+}
+
+TEST(InferErrors, OfManyGuessesSomeAreNamedAndTheOthersCounted) {
+  Sketch sketch;
+  for (int i = 0; i < 6; ++i) sketch.input(fmt::format("x{}", i), {-1, 3});
+  sketch.node("MatMul", {"x0", "x1"}, {"y"});
+  EXPECT_NE(sketch.error().find("; x3: dimension 0 taken as 1; and 2 more that --shape can give"),
+            std::string::npos)
+      << sketch.error();
 }
 
 TEST(Infer, AGuessThatGivesTheDeclaredShapeIsTaken) {
@@ -306,7 +334,8 @@ TEST_F(InferIf, ADynamicConditionWithBranchesOfUnlikeShapesIsRefused) {
   sketch_.input("c", {}, Format::kBool).node("If", {"c"}, {"y"}, attributes_);
   EXPECT_EQ(sketch_.error(),
             "node 'If_0' (If): the condition 'c' is not a constant, and output 0 has another "
-            "format or shape in each branch   [unsupported]");
+            "format or shape in each branch; input 'c' decides it: feed it, or give its value "
+            "(--constant c=...)   [unsupported]");
 }
 
 }  // namespace
