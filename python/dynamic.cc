@@ -10,6 +10,7 @@ namespace {
 // Closed in both directions; None: no end.
 using Range = std::pair<std::optional<std::int64_t>, std::optional<std::int64_t>>;
 using Ranges = std::map<std::string, std::vector<Range>>;
+using Buckets = std::map<std::string, std::vector<std::vector<std::int64_t>>>;
 
 struct SessionAndMutex {
   explicit SessionAndMutex(DynamicNetwork of, DynamicSession opened)
@@ -33,13 +34,15 @@ std::map<std::string, std::vector<DimensionRange>> to_ranges(const Ranges& given
 
 std::shared_ptr<DynamicNetworkHandle> open_dynamic(const py::object& path, const std::string& arch,
                                                    const std::map<std::string, Shape>& shapes,
-                                                   const Ranges& ranges, std::int64_t networks_max,
+                                                   const Ranges& ranges, const Buckets& buckets,
+                                                   std::int64_t networks_max,
                                                    const std::string& cache_folder,
                                                    std::int64_t cache_bytes_max) {
   DynamicOptions options;
   options.load.arch = arch;
   options.load.shapes = shapes;
   options.ranges = to_ranges(ranges);
+  options.buckets = buckets;
   options.networks_max = networks_max;
   options.cache_folder = cache_folder;
   options.cache_bytes_max = cache_bytes_max;
@@ -103,8 +106,8 @@ void define_dynamic(py::module_& module) {
       module, "DynamicNetwork", "One model for inputs of many shapes, compiled as they come.")
       .def(py::init(&open_dynamic), py::arg("path"), py::kw_only(), py::arg("arch") = "tessera128",
            py::arg("shapes") = std::map<std::string, Shape>(), py::arg("ranges") = Ranges(),
-           py::arg("networks_max") = 16, py::arg("cache_folder") = "",
-           py::arg("cache_bytes_max") = std::int64_t{4} << 30)
+           py::arg("buckets") = Buckets(), py::arg("networks_max") = 16,
+           py::arg("cache_folder") = "", py::arg("cache_bytes_max") = std::int64_t{4} << 30)
       .def_property_readonly("inputs", &declared_inputs)
       .def_property_readonly(
           "deciding_inputs",

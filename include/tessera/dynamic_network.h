@@ -33,6 +33,10 @@ struct DynamicOptions {
       {};  // with `shapes` and `constants` some inputs are fixed for good; `open_shape` is not asked
   // Of an input, a range for each dimension; others are an error that names them. Inputs without any take what comes.
   std::map<std::string, std::vector<DimensionRange>> ranges = {};
+  // Of an input, for each dimension the sizes that networks are made for, in ascending order; none: that which comes. What
+  // is shorter is padded with zeros at its end up to the next size, and outputs are those of the padded inputs: the
+  // application knows which of them it means. What is longer than the last size is an error. `ranges` are of what is given.
+  std::map<std::string, std::vector<std::vector<std::int64_t>>> buckets = {};
   std::int64_t networks_max =
       16;  // that are kept, at least 1; the one that was not used for longest goes first
   // Where packages are kept between processes, by a digest of model, options, shapes and deciding values; made if it is not
@@ -62,7 +66,7 @@ class DynamicNetwork {
   const std::vector<DeclaredShape>& inputs() const;
   // For inputs in that order. The error says which input does not fit, or what cannot be compiled.
   Result<Network> network_for(const std::vector<Tensor>& inputs) const;
-  // Of these inputs those that the network takes, in its order: what decides has done so.
+  // Of these inputs those that the network takes, in its order and padded to its shapes: what decides has done so.
   Result<std::vector<Tensor>> inputs_of(const Network& network,
                                         const std::vector<Tensor>& inputs) const;
   // Inputs that have been found to decide, sorted.

@@ -57,12 +57,15 @@ class DynamicCounters(TypedDict):
     compiled: int  # anew
 
 # One model (.onnx) for inputs of many shapes: a network for each combination that comes, compiled when it comes. ranges: of an
-# input (least, most) of each dimension, None where there is no end. networks_max: that are kept in memory. cache_folder:
+# input (least, most) of each dimension, None where there is no end. buckets: of an input, for each dimension the sizes that
+# there are networks for, ascending, or none of them; what is shorter is padded with zeros at its end up to the next size, and
+# outputs are those of the padded inputs. networks_max: that are kept in memory. cache_folder:
 # where packages are kept between processes, cache_bytes_max of them together.
 class DynamicNetwork:
     def __init__(self, path: str | os.PathLike[str], *, arch: str = "tessera128",
                  shapes: Mapping[str, Sequence[int]] = {},
                  ranges: Mapping[str, Sequence[tuple[int | None, int | None]]] = {},
+                 buckets: Mapping[str, Sequence[Sequence[int]]] = {},
                  networks_max: int = 16, cache_folder: str = "",
                  cache_bytes_max: int = ...) -> None: ...
     # name, dtype, shape with -1 where the model leaves it open
@@ -149,6 +152,13 @@ class Result:
     def __getitem__(self, key: str) -> Array: ...
 
 class Session:
+    # Of a path that ends with .onnx, or of a DynamicNetwork, a DynamicSession: its shapes are those of the arrays.
+    @overload
+    def __new__(cls, network: str | os.PathLike[str] | DynamicNetwork, device: DeviceKind = "host",
+                threads: int = 0, *, cores: int = 1, sessions_max: int = 4) -> DynamicSession: ...  # type: ignore[misc]
+    @overload
+    def __new__(cls, network: Network, device: DeviceKind = "host", threads: int = 0,
+                **options: Any) -> Session: ...
     # traps: values that end a run on sim with an error, "nan,overflow" say.
     # cores, cards, split ("auto", "w", "oc"): of a card, sim only. processor: the part of a card that
     # others use, too, on which it runs; not with cores or cards.

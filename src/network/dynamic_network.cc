@@ -14,6 +14,7 @@
 #include "network/firmware_file.h"
 #include "network/network.h"
 #include "network/package_cache.h"
+#include "network/shape_buckets.h"
 #include "package/container.h"
 #include "package/elsewhere.h"
 #include "package/sha256.h"
@@ -71,8 +72,11 @@ class DynamicNetworkState {
         model(std::move(of_model)),
         cache(options.cache_folder, options.cache_bytes_max) {}
 
+  // The inputs have passed check(), and are in their buckets.
   Result<Network> network_for(const std::vector<Tensor>& given);
   Status check(const std::vector<Tensor>& given) const;
+  // In the shapes of their buckets. The inputs have passed check().
+  Result<std::vector<Tensor>> in_buckets(std::vector<Tensor> given) const;
 
   const std::string path;
   const DynamicOptions options;
@@ -128,6 +132,16 @@ Status DynamicNetworkState::check(const std::vector<Tensor>& given) const {
   return {};
 }
 
+Result<std::vector<Tensor>> DynamicNetworkState::in_buckets(std::vector<Tensor> given) const {
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const auto sizes = options.buckets.find(inputs[i].name);
+    if (sizes == options.buckets.end()) continue;
+    TESSERA_TRY(const Shape dims, network::bucket_of(inputs[i].name, sizes->second, given[i].dims));
+    given[i] = network::padded(given[i], dims);
+  }
+  return given;
+}
+
 // With `mutex` held.
 std::string DynamicNetworkState::key_of(const std::vector<Tensor>& given) {
   std::string key;
@@ -159,7 +173,6 @@ void DynamicNetworkState::forget(const std::shared_ptr<Slot>& slot) {
 }
 
 Result<Network> DynamicNetworkState::network_for(const std::vector<Tensor>& given) {
-  TESSERA_RETURN_IF_ERROR(check(given));
   std::shared_ptr<Slot> slot;
   {
     const std::lock_guard lock(mutex);
@@ -271,7 +284,7 @@ Status check_options(const DynamicOptions& options, const std::vector<DeclaredSh
     return invalid(fmt::format("DynamicOptions::ranges of '{}': {} dimensions, the input has {}",
                                name, ranges.size(), input->dims.size()));
   }
-  return {};
+  return network::check_buckets(options.buckets, inputs);
 }
 
 }  // namespace
@@ -309,13 +322,19 @@ Result<DynamicNetwork> DynamicNetwork::open(const std::string& path,
 const std::vector<DeclaredShape>& DynamicNetwork::inputs() const { return state_->inputs; }
 
 Result<Network> DynamicNetwork::network_for(const std::vector<Tensor>& inputs) const {
-  return guarded("compiling a model", [&] { return state_->network_for(inputs); });
+  return guarded("compiling a model", [&]() -> Result<Network> {
+    TESSERA_RETURN_IF_ERROR(state_->check(inputs));
+    if (state_->options.buckets.empty()) return state_->network_for(inputs);
+    TESSERA_TRY(const std::vector<Tensor> in_buckets, state_->in_buckets(inputs));
+    return state_->network_for(in_buckets);
+  });
 }
 
 Result<std::vector<Tensor>> DynamicNetwork::inputs_of(const Network& network,
                                                       const std::vector<Tensor>& inputs) const {
   return guarded("giving inputs", [&]() -> Result<std::vector<Tensor>> {
     TESSERA_RETURN_IF_ERROR(state_->check(inputs));
+    TESSERA_TRY(std::vector<Tensor> in_buckets, state_->in_buckets(inputs));
     std::vector<Tensor> taken;
     for (const TensorDescription& wanted : network.inputs()) {
       const auto found = std::ranges::find(state_->inputs, wanted.name, &DeclaredShape::name);
@@ -323,7 +342,8 @@ Result<std::vector<Tensor>> DynamicNetwork::inputs_of(const Network& network,
         return invalid(
             fmt::format("the network's input '{}' is none of '{}'", wanted.name, state_->path));
       }
-      taken.push_back(inputs[static_cast<std::size_t>(found - state_->inputs.begin())]);
+      taken.push_back(
+          std::move(in_buckets[static_cast<std::size_t>(found - state_->inputs.begin())]));
     }
     return taken;
   });

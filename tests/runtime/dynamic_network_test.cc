@@ -87,6 +87,44 @@ std::vector<Tensor> outputs_for(const std::string& path, const LoadOptions& opti
   return session->run(inputs)->outputs;
 }
 
+TEST_F(DynamicNetworks, BucketsPadWhatIsShorterAndShareANetwork) {
+  const std::string path = convolution();
+  const auto network = DynamicNetwork::open(path, {.buckets = {{"x", {{}, {}, {}, {8, 16}}}}});
+  ASSERT_TRUE(network.ok()) << network.error().to_string();
+  auto session = DynamicSession::open(*network, {.device = DeviceKind::kSim});
+  for (const std::int64_t width : {9, 16, 12}) {
+    const Tensor given = ramp({1, 3, 5, width});
+    Tensor whole = Tensor::zeros(Format::kF32, {1, 3, 5, 16});
+    for (std::int64_t row = 0; row < 15; ++row) {
+      for (std::int64_t column = 0; column < width; ++column) {
+        whole.as<float>()[static_cast<std::size_t>(row * 16 + column)] =
+            given.as<float>()[static_cast<std::size_t>(row * width + column)];
+      }
+    }
+    const auto result = session->run({given});
+    ASSERT_TRUE(result.ok()) << result.error().to_string();
+    EXPECT_EQ(result->outputs, outputs_for(path, {.shapes = {{"x", whole.dims}}}, {whole}))
+        << width;
+  }
+  EXPECT_EQ(network->counters().compiled, 1);
+  ASSERT_TRUE(session->run({ramp({1, 3, 5, 8})}).ok());
+  EXPECT_EQ(network->counters().compiled, 2);
+  EXPECT_THAT(session->run({ramp({1, 3, 5, 17})}).error().message,
+              HasSubstr("input 'x': dimension 3 is 17, the largest bucket has 16"));
+}
+
+TEST_F(DynamicNetworks, BucketsThatFitNoInputAreErrors) {
+  const std::string path = convolution();
+  const auto error_of = [&](const decltype(DynamicOptions::buckets)& buckets) {
+    return DynamicNetwork::open(path, {.buckets = buckets}).error().message;
+  };
+  EXPECT_THAT(error_of({{"z", {}}}), HasSubstr("the model has no input 'z'"));
+  EXPECT_THAT(error_of({{"x", {{}, {}}}}), HasSubstr("sizes of 2 dimensions, the input has 4"));
+  EXPECT_THAT(error_of({{"x", {{}, {3, 4}, {}, {}}}}), HasSubstr("dimension 1 is 3 in the model"));
+  EXPECT_THAT(error_of({{"x", {{}, {}, {}, {16, 8}}}}),
+              HasSubstr("dimension 3 has sizes 16, 8, allowed are sizes from 0 on"));
+}
+
 TEST_F(DynamicNetworks, EachShapeHasANetworkOfItsOwn) {
   const std::string path = convolution();
   const auto network = DynamicNetwork::open(path);
