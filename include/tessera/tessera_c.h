@@ -63,9 +63,11 @@ typedef struct tessera_result tessera_result;         /* what a task gave */
 typedef struct tessera_statistics tessera_statistics; /* counts and times of one moment */
 typedef struct tessera_text tessera_text;             /* a text that was made for the caller */
 typedef struct tessera_live_view tessera_live_view;   /* a server of the live page */
-typedef struct tessera_shared_session tessera_shared_session; /* several networks on one core */
-typedef struct tessera_shared_result tessera_shared_result;   /* what they gave */
-typedef struct tessera_picture tessera_picture;               /* an 8-bit RGB picture */
+typedef struct tessera_shared_session tessera_shared_session;   /* several networks on one core */
+typedef struct tessera_shared_result tessera_shared_result;     /* what they gave */
+typedef struct tessera_dynamic_session tessera_dynamic_session; /* a model for many shapes */
+typedef struct tessera_dynamic_result tessera_dynamic_result;   /* what a run of it gave */
+typedef struct tessera_picture tessera_picture;                 /* an 8-bit RGB picture */
 typedef struct tessera_memory tessera_memory;       /* that the host and one device hold together */
 typedef struct tessera_block tessera_block;         /* bytes in such a memory */
 typedef struct tessera_layers tessera_layers;       /* a network on a device layer by layer */
@@ -267,7 +269,7 @@ int64_t tessera_shared_result_host_cycles(const tessera_shared_result* result, s
 int64_t tessera_shared_result_transfer_cycles(const tessera_shared_result* result, size_t network);
 void tessera_shared_result_release(tessera_shared_result* result);
 
-/* ------------------------------------------------------------------------------- runtimes */
+/* ------------------------------------------------------------- one model for many shapes */
 
 /* The kinds of device, all with the same bits. */
 typedef enum tessera_device_kind {
@@ -275,6 +277,83 @@ typedef enum tessera_device_kind {
   TESSERA_SIM = 1,  /* the virtual processor: bits and cycles */
   TESSERA_REF = 2   /* obvious loops, the oracle */
 } tessera_device_kind;
+
+/* How many elements a dimension may have, both ends included; `most` 0: no end. */
+typedef struct tessera_dimension_range {
+  int64_t least, most;
+} tessera_dimension_range;
+
+/* A range for each dimension of an input. */
+typedef struct tessera_named_ranges {
+  const char* name;
+  size_t rank;
+  const tessera_dimension_range* ranges;
+} tessera_named_ranges;
+
+/* Sizes that a dimension is padded to with zeros at its end, in ascending order; none: as it comes. */
+typedef struct tessera_bucket_sizes {
+  const int64_t* sizes;
+  size_t count;
+} tessera_bucket_sizes;
+
+/* Sizes for each dimension of an input. */
+typedef struct tessera_named_buckets {
+  const char* name;
+  size_t rank;
+  const tessera_bucket_sizes* dimensions;
+} tessera_named_buckets;
+
+/* How the networks of a model are made, kept and run (tessera/dynamic_network.h). */
+typedef struct tessera_dynamic_options {
+  size_t size;
+  const tessera_load_options* load; /* NULL: the defaults */
+  const tessera_named_ranges* ranges;
+  size_t range_count;
+  const tessera_named_buckets* buckets;
+  size_t bucket_count;
+  int64_t networks_max;     /* that are kept in memory; 0: 16 */
+  const char* cache_folder; /* where packages are kept between processes; NULL: nowhere */
+  int64_t cache_bytes_max;  /* of all of them; 0: 4 GiB */
+  int64_t sessions_max;     /* networks that are on the device at once; 0: 4 */
+  tessera_device_kind device;
+  int threads; /* host: 0: all cores */
+  int cores;   /* sim: of a card, that run it together; 0: one */
+} tessera_dynamic_options;
+
+/* What has become of its runs: networks that were there, that were found in the folder, and anew. */
+typedef struct tessera_dynamic_counters {
+  int64_t kept, loaded, compiled;
+} tessera_dynamic_counters;
+
+/* An ONNX model, which is read once; for each combination of shapes that comes, and of values that
+ * decide what is computed, a network is compiled. `options` may be NULL. For one thread at a time. */
+tessera_error* tessera_dynamic_session_open(const char* path,
+                                            const tessera_dynamic_options* options,
+                                            tessera_dynamic_session** session);
+size_t tessera_dynamic_session_input_count(const tessera_dynamic_session* session);
+/* Extents that the model leaves open are -1. Zeros, with a name of NULL, beyond the last. */
+tessera_tensor_description tessera_dynamic_session_input(const tessera_dynamic_session* session,
+                                                         size_t index);
+tessera_dynamic_counters tessera_dynamic_session_counters(const tessera_dynamic_session* session);
+/* All inputs in their order. The error says which of them does not fit, or what cannot be compiled. */
+tessera_error* tessera_dynamic_session_run(tessera_dynamic_session* session,
+                                           const tessera_run* inputs,
+                                           tessera_dynamic_result** result);
+void tessera_dynamic_session_release(tessera_dynamic_session* session);
+
+size_t tessera_dynamic_result_output_count(const tessera_dynamic_result* result);
+/* Valid as long as the result; zeros for an index beyond the last. */
+tessera_tensor tessera_dynamic_result_output(const tessera_dynamic_result* result, size_t index);
+/* Likewise; NULL for an index beyond the last. */
+const char* tessera_dynamic_result_output_name(const tessera_dynamic_result* result, size_t index);
+/* Simulated; 0 on host and ref. And in cycles of the processor's clock those of the host's steps, and
+ * of the transfers between the two. */
+int64_t tessera_dynamic_result_cycles(const tessera_dynamic_result* result);
+int64_t tessera_dynamic_result_host_cycles(const tessera_dynamic_result* result);     /* likewise */
+int64_t tessera_dynamic_result_transfer_cycles(const tessera_dynamic_result* result); /* likewise */
+void tessera_dynamic_result_release(tessera_dynamic_result* result);
+
+/* ------------------------------------------------------------------------------- runtimes */
 
 /* A device to open. */
 typedef struct tessera_device_options {

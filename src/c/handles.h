@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "c/sized.h"
+#include "tessera/dynamic_network.h"
 #include "tessera/memory.h"
 #include "tessera/picture.h"
 #include "tessera/runtime.h"
@@ -30,6 +31,14 @@ struct tessera_shared_session {
 };
 struct tessera_shared_result {
   tessera::SharedRunResult result;
+};
+struct tessera_dynamic_session {
+  tessera::DynamicNetwork network;
+  tessera::DynamicSession session;
+};
+struct tessera_dynamic_result {
+  tessera::RunResult result;
+  std::vector<std::string> names;
 };
 struct tessera_runtime {
   tessera::Runtime runtime;

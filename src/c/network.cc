@@ -3,7 +3,7 @@
 #include <chrono>
 #include <map>
 
-#include "c/handles.h"
+#include "c/options.h"
 
 using namespace tessera::c;  // NOLINT: the C functions stand in no namespace
 
@@ -39,6 +39,8 @@ Result<std::map<std::string, Tensor>> constants_of(const tessera_named_tensor* c
   return map;
 }
 
+}  // namespace
+
 Result<LoadOptions> load_options(const tessera_load_options* options) {
   LoadOptions load;
   TESSERA_TRY(const tessera_load_options given, sized(options));
@@ -62,7 +64,6 @@ Result<LoadOptions> load_options(const tessera_load_options* options) {
   return load;
 }
 
-}  // namespace
 }  // namespace tessera::c
 
 extern "C" {

@@ -12,6 +12,8 @@ Error wrong_number(const std::string& what, std::uint32_t number, const std::str
           what + " " + std::to_string(number) + " is none of " + allowed};
 }
 
+}  // namespace
+
 Result<DeviceKind> kind_of(std::uint32_t kind) {
   switch (kind) {
     case TESSERA_HOST:
@@ -24,6 +26,8 @@ Result<DeviceKind> kind_of(std::uint32_t kind) {
       return wrong_number("device kind", kind, "TESSERA_HOST, _SIM, _REF");
   }
 }
+
+namespace {
 
 Result<DeviceOptions> device_of(const tessera_device_options& options) {
   DeviceOptions device;

@@ -25,6 +25,7 @@ inline constexpr const char* kStructureName = nullptr;
 TESSERA_C_STRUCTURE(tessera_load_options);
 TESSERA_C_STRUCTURE(tessera_shared_network);
 TESSERA_C_STRUCTURE(tessera_shared_options);
+TESSERA_C_STRUCTURE(tessera_dynamic_options);
 TESSERA_C_STRUCTURE(tessera_device_options);
 TESSERA_C_STRUCTURE(tessera_processor_options);
 TESSERA_C_STRUCTURE(tessera_processor_status);

@@ -89,7 +89,7 @@ struct Guess {
 
 class Inference {
  public:
-  // Both outlive the object. `long_dimension` is for open dimensions that are no batch. `owner`: of
+  // Both outlive the object. `guess` is for open dimensions that are no batch. `owner`: of
   // the model, whose tensors are then shared.
   Inference(const Model& model, const InferOptions& options, Guess guess,
             std::shared_ptr<const void> owner = nullptr)

@@ -39,6 +39,8 @@ void give_back(tessera_statistics* made) { tessera_statistics_release(made); }
 void give_back(tessera_live_view* made) { tessera_live_view_release(made); }
 void give_back(tessera_shared_session* made) { tessera_shared_session_release(made); }
 void give_back(tessera_shared_result* made) { tessera_shared_result_release(made); }
+void give_back(tessera_dynamic_session* made) { tessera_dynamic_session_release(made); }
+void give_back(tessera_dynamic_result* made) { tessera_dynamic_result_release(made); }
 void give_back(tessera_card* made) { tessera_card_release(made); }
 void give_back(tessera_processor* made) { tessera_processor_release(made); }
 
@@ -204,6 +206,36 @@ void walk_errors_and_networks(Walk& walk, World& w) {
   TESSERA_WALK(tessera_network_nodes_on_host, &w.network);
   TESSERA_WALK(tessera_network_release, nullptr);
   std::remove(path.c_str());
+}
+
+void walk_dynamic_sessions(Walk& walk) {
+  constexpr const char* kRelu = "/usr/share/libonnx-testdata/data/node/test_relu/model.onnx";
+  const tessera_dynamic_options options = {.size = sizeof options};
+  const int64_t dims[] = {3, 4, 5};
+  const std::vector<float> values(60, 1.0F);
+  const tessera_tensor tensor = {TESSERA_F32, 3, dims, values.data(), 240};
+  const tessera_run run = {&tensor, 1};
+  tessera_dynamic_session* session = nullptr;
+  tessera_dynamic_session* made = nullptr;
+  tessera_dynamic_result* result = nullptr;
+  tessera_dynamic_result* second = nullptr;
+  ASSERT_EQ(message(tessera_dynamic_session_open(kRelu, &options, &session)), "");
+  ASSERT_EQ(message(tessera_dynamic_session_run(session, &run, &result)), "");
+  TESSERA_WALK(tessera_dynamic_session_open, kRelu, &options, &made);
+  TESSERA_WALK(tessera_dynamic_session_input_count, session);
+  TESSERA_WALK(tessera_dynamic_session_input, session, 0);
+  TESSERA_WALK(tessera_dynamic_session_counters, session);
+  TESSERA_WALK(tessera_dynamic_session_run, session, &run, &second);
+  TESSERA_WALK(tessera_dynamic_session_release, nullptr);
+  TESSERA_WALK(tessera_dynamic_result_output_count, result);
+  TESSERA_WALK(tessera_dynamic_result_output, result, 0);
+  TESSERA_WALK(tessera_dynamic_result_output_name, result, 0);
+  TESSERA_WALK(tessera_dynamic_result_cycles, result);
+  TESSERA_WALK(tessera_dynamic_result_host_cycles, result);
+  TESSERA_WALK(tessera_dynamic_result_transfer_cycles, result);
+  TESSERA_WALK(tessera_dynamic_result_release, nullptr);
+  tessera_dynamic_result_release(result);
+  tessera_dynamic_session_release(session);
 }
 
 void walk_shared_sessions(Walk& walk, World& w) {
@@ -479,6 +511,7 @@ TEST(NullInC, EveryFunctionTakesIt) {
   Walk walk;
   walk_errors_and_networks(walk, world);
   walk_shared_sessions(walk, world);
+  walk_dynamic_sessions(walk);
   walk_runtimes_and_pictures(walk, world);
   walk_pipelines_and_tasks(walk, world);
   walk_results_and_memory(walk, world);
