@@ -214,6 +214,16 @@ std::int64_t correlation_cycles();
 // Results that begin in another partition than channel 0's pass a rotator behind the lanes, of a stage a
 // doubling of the lanes, which a step fills once; those that reach into another block of lanes take
 // the lanes' time for that block too.
+//
+// Channel-wise work on a block of at most half as many channels as there are lanes is shared by
+// them: each channel has `lanes / channels` lanes, at most one for each of its taps, that take parts
+// of its outputs.
+//
+//   partition of a channel ─► rotator ─► its lanes, an element to all of them ─► rotator ─► partition
+//
+// An element is read once and results leave once, elements_per_lane of them a cycle as with one lane,
+// so no port is wider. A step fills both rotators, and spreads the taps over the lanes first, one a
+// cycle; where that takes longer than it saves, one lane takes the channel.
 struct PlanarWork {
   std::int64_t channels = 1;
   std::int64_t channel_first = 0;    // where the results begin
@@ -224,6 +234,7 @@ struct PlanarWork {
   std::int64_t accumulators = 0;     // a channel, read or written between parts of a reduction
   std::int64_t window_columns = 1, window_rows = 1;  // of a pooling
   std::int64_t median_bits = 0;                      // of an element, where it is a median
+  std::int64_t taps = 0;                             // of channel-wise work; else 0
 };
 // An accumulator has 256 bits; a lane moves 32 of them in a cycle.
 inline constexpr std::int64_t kAccumulatorCycles = 8;

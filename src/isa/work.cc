@@ -17,6 +17,7 @@ PlanarStep step_of(const NeuralTask& task, RowRange rows) {
   work.output_elements = (rows.last - rows.first) * task.output.columns;
   work.output_cycles =
       std::max(product.image.taps, unary_function_cycles(product.activation.function));
+  work.taps = product.image.taps;
   return {work, work.channels * work.output_elements * product.image.taps};
 }
 

@@ -462,5 +462,63 @@ TEST(PlanarCost, TheSlowestOfInputAndOutputSetsThePace) {
             8 * 4);
 }
 
+PlanarWork filter_3x3(std::int64_t channels, std::int64_t elements) {
+  return {.channels = channels,
+          .input_elements = elements,
+          .output_elements = elements,
+          .output_cycles = 9,
+          .taps = 9};
+}
+
+TEST(PlanarCost, LanesThatChannelsLeaveFreeShareTheirFilters) {
+  PlanarEngineConfig config;
+  config.lanes = 128;
+  config.elements_per_lane = 8;
+  constexpr Cycles kRotators = 2 * 7, kTaps = 9;
+  EXPECT_EQ(planar_step_cycles(config, filter_3x3(128, 480)), 60 * 9);
+  EXPECT_EQ(planar_step_cycles(config, filter_3x3(65, 480)), 60 * 9);
+  EXPECT_EQ(planar_step_cycles(config, filter_3x3(64, 480)), 30 * 9 + kRotators + kTaps);
+  EXPECT_EQ(planar_step_cycles(config, filter_3x3(16, 480)), 8 * 9 + kRotators + kTaps);
+  // At most a lane for each tap: elements enter 8 a cycle.
+  EXPECT_EQ(planar_step_cycles(config, filter_3x3(1, 480)), 7 * 9 + kRotators + kTaps);
+  PlanarWork wide = filter_3x3(16, 480);
+  wide.input_elements = 4 * 480;
+  EXPECT_EQ(planar_step_cycles(config, wide), 4 * 60 + kRotators + kTaps);
+  // The channels behind full blocks.
+  EXPECT_EQ(planar_step_cycles(config, filter_3x3(144, 480)), 60 * 9 + 8 * 9 + kRotators + kTaps);
+  // Not where filling the rotators takes longer than it saves, nor for other work.
+  EXPECT_EQ(planar_step_cycles(config, filter_3x3(16, 16)), 2 * 9);
+  PlanarWork other = filter_3x3(16, 480);
+  other.taps = 0;
+  EXPECT_EQ(planar_step_cycles(config, other), 60 * 9);
+}
+
+TEST(PlanarCost, SharedLanesBeginInAnyPartition) {
+  PlanarEngineConfig config;
+  config.lanes = 128;
+  config.elements_per_lane = 8;
+  PlanarWork work = filter_3x3(16, 480);
+  const Cycles from_the_first = planar_step_cycles(config, work);
+  work.channel_first = 40;
+  EXPECT_EQ(planar_step_cycles(config, work), from_the_first);
+  work.channel_first = 120;  // reaches into another block of lanes: as before, with one lane each
+  EXPECT_EQ(planar_step_cycles(config, work), 2 * 60 * 9 + 7);
+}
+
+TEST(PlanarCost, EnginesTakeTheSharedBlockLikeAnother) {
+  PlanarEngineConfig config;
+  config.lanes = 128;
+  config.elements_per_lane = 8;
+  config.count = 2;
+  const PlanarWork work = filter_3x3(144, 480);
+  const auto of = [&](StepSharing sharing, std::int64_t engine) {
+    return planar_step_cycles(config, work, sharing, {.index = engine, .count = 2});
+  };
+  EXPECT_EQ(of(StepSharing::kBroadcast, 0), 540);
+  EXPECT_EQ(of(StepSharing::kBroadcast, 1), 95);
+  EXPECT_EQ(of(StepSharing::kUnicast, 0), 270 + 48);
+  EXPECT_EQ(planar_sharing(config, work, 2), StepSharing::kUnicast);
+}
+
 }  // namespace
 }  // namespace tessera
