@@ -491,9 +491,9 @@ Cycles neural_result_cycles(const NeuralEngineConfig& config) {
 
 Cycles micro_tree_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
   const bool sums_stay = config.dataflow == Dataflow::kOutputStationary;
-  if (!work.micro_blocks || work.channel_wise || work.transpose || sums_stay) return 0;
-  constexpr std::int64_t kBlock = 32;
-  const auto sums = static_cast<std::uint64_t>(ceil_div(config.rows, kBlock));
+  if (work.channel_wise || work.transpose || sums_stay) return 0;
+  if (!work.micro_blocks && !stacks_blocks(config, work)) return 0;
+  const auto sums = static_cast<std::uint64_t>(ceil_div(config.rows, kTreeRows));
   return std::bit_width(sums - 1);
 }
 

@@ -78,7 +78,8 @@
 // block's scales; a tree under the column aligns and adds these ceil(R / 32) sums, one level a
 // cycle, into a PSUM that is as wide as the format needs. So passes take what they take in block
 // floating point, and a result comes ceil(log2(R / 32)) cycles later. An output-stationary cell
-// scales its own sum and takes no longer.
+// scales its own sum and takes no longer. Block floating point passes the tree where pixels with
+// exponents of their own may lie below each other in a column (arch/array_fold.h).
 //
 // All of this is in cycles of the engine's clock; the functions give cycles of the core's, rounded
 // up (neural.clock_thousandths, planar.clock_thousandths). The start of a task is in core cycles.

@@ -77,6 +77,23 @@ TEST(Build, BatchNormalizationAndReluJoinTheConvolution) {
   EXPECT_EQ(reals(*graph.tensor(conv.inputs[2]).constant)[0], 0.5);  // 1 - 0.5 * 1
 }
 
+BlockCut cut_of(std::int64_t channels, std::int64_t outputs, std::int64_t size) {
+  TestModel model;
+  model.input("x", {1, channels, size, size}).constant("w", {outputs, channels, 3, 3}, {0.5});
+  model.node("Conv", {"x", "w"}, {"y"}, {{"pads", Ints{1, 1, 1, 1}}});
+  model.output("y", {1, outputs, size, size});
+  return built(model).nodes[1].as<ConvAttributes>().cut;
+}
+
+TEST(Build, BlocksRunAlongChannelsWherePixelsShareThem) {
+  // Two output pixels read 3 x 4 input pixels, two at once: three matrices a pixel in place of 4.5.
+  EXPECT_EQ(cut_of(64, 64, 100), BlockCut::kChannel);
+  EXPECT_EQ(cut_of(64, 128, 100), BlockCut::kIm2col);  // no room for a second pixel
+  EXPECT_EQ(cut_of(48, 48, 100), BlockCut::kIm2col);   // 3 in place of 3.5
+  // Bringing a matrix takes longer than so few pixels.
+  EXPECT_EQ(cut_of(64, 64, 10), BlockCut::kIm2col);
+}
+
 TEST(Build, AdditionOfAChannelConstantBecomesTheBias) {
   TestModel model = conv_model();
   model.constant("b", {1, 8, 1, 1}, {3}).node("Add", {"b", "c"}, {"y"});

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "arch/array_fold.h"
 #include "arch/cost.h"
 
 namespace tessera {
@@ -273,6 +274,43 @@ TEST(NeuralCost, FreeRowsAndColumnsTakeFurtherPixels) {
   EXPECT_EQ(step_cycles(array_128(8), work), 448);
 }
 
+// 64 channels, 64 output channels, 3 x 3: two output pixels in the columns read 3 x 4 input pixels,
+// two in the rows at once.
+TEST(NeuralCost, PixelsBelowEachOtherPassTogether) {
+  const NeuralEngineConfig config = array_128(8);
+  ProductWork work;
+  work.channels = work.output_channels = 64;
+  work.kernel_h = work.kernel_w = 3;
+  work.columns = 100;
+  work.native_dimension = 128;
+  const ArrayFold fold = array_fold(config, work, {4, 64}, 9);
+  EXPECT_EQ(fold.tile_h, 1);
+  EXPECT_EQ(fold.tile_w, 2);
+  EXPECT_EQ(fold.rest.count, 6);
+  EXPECT_EQ(fold.rest.stacked, 2);
+  EXPECT_EQ(neural_step_cycles(config, work, {0, 4, false}, StepSharing::kBroadcast), 6 * 200);
+}
+
+TEST(NeuralCost, ExponentsBelowEachOtherTakeWholeBlocksOfTheTree) {
+  const NeuralEngineConfig config = array_128(8);
+  ProductWork work;
+  work.channels = 40;
+  work.output_channels = 64;
+  work.kernel_h = work.kernel_w = 3;
+  work.columns = 100;
+  EXPECT_EQ(array_fold(config, work, {4, 64}, 9).rest.stacked, 3);  // of integers
+  EXPECT_EQ(micro_tree_cycles(config, work), 0);
+  work.native_dimension = 128;
+  EXPECT_EQ(array_fold(config, work, {4, 64}, 9).rest.stacked, 2);  // of 64 rows
+  EXPECT_EQ(micro_tree_cycles(config, work), 2);
+  work.cut = BlockCut::kIm2col;
+  EXPECT_EQ(micro_tree_cycles(config, work), 0);
+  work.cut = BlockCut::kChannel;
+  work.channels = 65;  // no rows for another
+  EXPECT_EQ(array_fold(config, work, {4, 64}, 9).rest.stacked, 1);
+  EXPECT_EQ(micro_tree_cycles(config, work), 0);
+}
+
 TEST(NeuralCost, FoldedIm2colPaysForEveryFreshTap) {
   ProductWork work;
   work.cut = BlockCut::kIm2col;
@@ -312,8 +350,8 @@ TEST(NeuralCost, NeighbouringPixelsShareTheInputPixelsOfTheirTaps) {
   work.kernel_h = work.kernel_w = 3;
   work.columns = 512;
   EXPECT_EQ(step_cycles(array_128(1), work), 9 * 2048);
-  // Rows for two input pixels, each of which 1 x 2 output pixels share: 3 x 4 of them.
-  EXPECT_EQ(step_cycles(array_128(8), work), 12 * 512);
+  // Rows for two input pixels of the 4 x 4 that 2 x 2 output pixels share.
+  EXPECT_EQ(step_cycles(array_128(8), work), 8 * 512);
   work.output_channels = 1;
   // 2 x 4 x 8 pixels beside each other: the results leave in 8 cycles a moving column, and tiles of
   // four kernel rows come in 512.
