@@ -637,8 +637,8 @@ namespace {
 // channels share the lanes.
 struct PlanarBlocks {
   std::int64_t blocks = 1;
-  Cycles block = 1;  // what one of them takes
-  Cycles shared = 0;  // what the last one takes; 0: there is none
+  Cycles block = 1;    // what one of them takes
+  Cycles shared = 0;   // what the last one takes; 0: there is none
   Cycles rotator = 0;  // until the first results of all others are through
 };
 

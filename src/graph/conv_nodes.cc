@@ -84,8 +84,7 @@ std::int64_t output_pixels(const Window& window, const ConvDims& dims) {
     const std::size_t at = dims.x.size() - 2 + axis;
     if (at < 2) continue;  // the one row of a signal
     const std::int64_t reach = (dims.weights[2 + axis] - 1) * window.dilation[axis] + 1;
-    const std::int64_t free =
-        dims.x[at] + window.pad_begin[axis] + window.pad_end[axis] - reach;
+    const std::int64_t free = dims.x[at] + window.pad_begin[axis] + window.pad_end[axis] - reach;
     pixels *= std::max<std::int64_t>(1, free / window.stride[axis] + 1);
   }
   return pixels;
