@@ -87,6 +87,16 @@ std::int64_t stacked_max(const NeuralEngineConfig& config, const ProductWork& wo
                                   config.fold_pixels_max);
 }
 
+// Reads of kernel memory for a row of a tile that has `kernel_rows` rows of the kernel. The taps of an
+// input channel lie one behind the other, `columns` elements are read at once.
+std::int64_t reads_of_row(const NeuralEngineConfig& config, const ProductWork& work,
+                          std::int64_t kernel_rows) {
+  const std::int64_t of_tap = std::min<std::int64_t>(work.output_channels, config.columns) *
+                              ceil_div(work.channels, config.rows);
+  const std::int64_t reads = ceil_div(kernel_rows * work.kernel_w * of_tap, config.columns);
+  return std::min(kernel_rows, reads);
+}
+
 // How a part of the sum lies in the array: beside each other in rows and columns of their own, and
 // below each other in the same columns.
 struct PartPlaces {
@@ -110,7 +120,7 @@ ChainPasses passes_in(const NeuralEngineConfig& config, const ProductWork& work,
       passes.count = part.count * ceil_div(read, places.stacked);
       passes.pace = std::max<std::int64_t>(
           1, ceil_div(at_once.pixels() * places.stacked, work.port_elements));
-      passes.loads = std::min(sharing.h, work.kernel_h);
+      passes.loads = reads_of_row(config, work, std::min(sharing.h, work.kernel_h));
     }
     if (best.count == 0 ||
         passes_cycles(config, passes, columns) < passes_cycles(config, best, columns)) {

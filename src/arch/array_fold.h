@@ -29,9 +29,10 @@
 //                         x3 [ .   c   b ]
 //                         x4 [ .   .   c ]
 //
-// The taps of a kernel row lie side by side in kernel memory and are read at once: a tile takes R
-// cycles for each kernel row that it has. The results of a moving column leave through the port,
-// `port_elements` pixels a cycle.
+// The taps of a channel lie one behind the other in kernel memory. What a row of the array has of a
+// kernel row is read at once, and so are kernel rows that are no wider together than the array has
+// columns: a tile takes R cycles for each of these reads. The results of a moving column leave through
+// the port, `port_elements` pixels a cycle.
 //
 // Input pixels whose channels leave rows free lie below each other in the same columns, too, each in
 // whole blocks of kTreeRows rows:
@@ -60,7 +61,7 @@ inline constexpr std::int64_t kTreeRows = 32;
 struct ChainPasses {
   std::int64_t count = 0;
   std::int64_t pace = 1;   // cycles a moving column takes
-  std::int64_t loads = 1;  // times R cycles that the next tile takes: kernel rows in it
+  std::int64_t loads = 1;  // times R cycles that the next tile takes: reads of kernel memory a row
   // Pixels in rows and columns of their own, and in rows of the same columns, blocks along channels.
   std::int64_t side_by_side = 1, stacked = 1;
 };

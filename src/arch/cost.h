@@ -65,8 +65,8 @@
 //
 // A product that leaves rows and columns of the array free takes several groups or pixels side by
 // side: a moving column is then several pixels (arch/array_fold.h). A tile with several kernel rows
-// takes R cycles for each to load, and the results of a moving column leave `port_elements` pixels a
-// cycle, behind the post-processor: the slower of both counts.
+// takes R cycles for each to load, if they are wider together than the array, and the results of a moving
+// column leave `port_elements` pixels a cycle, behind the post-processor: the slower of both counts.
 //
 // Moving columns that a bank does not hold are cut in equal parts. The first weights of a task come
 // down behind the last pass of the task before it, where that is configured by then

@@ -49,7 +49,12 @@ double sharing_cost(const SumShape& of, std::int64_t h, std::int64_t w, std::int
   const std::int64_t matrices =
       ceil_div(of.channels, of.native_dimension) * ceil_div(read, stacked);
   const double moving = static_cast<double>(of.pixels) / static_cast<double>(h * w);
-  return static_cast<double>(matrices) * matrix_cost(of, moving, std::min(h, of.kernel_h));
+  // Kernel rows that are no wider together than a matrix are brought at once.
+  const std::int64_t rows = std::min(h, of.kernel_h);
+  const std::int64_t width =
+      rows * of.kernel_w * of.output_channels * ceil_div(of.channels, of.native_dimension);
+  const std::int64_t loads = std::min(rows, ceil_div(width, of.native_dimension));
+  return static_cast<double>(matrices) * matrix_cost(of, moving, loads);
 }
 
 // Few output channels leave room in a matrix of N x N for several pixels. Then blocks along the

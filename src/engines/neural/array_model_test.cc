@@ -381,7 +381,7 @@ Cut shared_cut(const SharedProblem& problem, const ArrayFold& fold) {
       ceil_div(problem.rows, fold.tile_h) * ceil_div(problem.columns, fold.tile_w);
   std::int64_t chain = 0;
   const auto parts = bank_parts(tiles, shape.bank_columns);
-  const Cycles load = shape.rows * std::min(fold.tile_h, problem.kernel_h);
+  const Cycles load = shape.rows * std::max(fold.full.loads, fold.rest.loads);
   std::vector<TilePixel> read;
   for (const std::int64_t y : read_of_tile(fold.tile_h, problem.kernel_h, problem.stride)) {
     for (const std::int64_t x : read_of_tile(fold.tile_w, problem.kernel_w, problem.stride)) {

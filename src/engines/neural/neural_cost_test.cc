@@ -291,6 +291,21 @@ TEST(NeuralCost, PixelsBelowEachOtherPassTogether) {
   EXPECT_EQ(neural_step_cycles(config, work, {0, 4, false}, StepSharing::kBroadcast), 6 * 200);
 }
 
+TEST(NeuralCost, KernelRowsThatAreNoWiderThanTheArrayAreReadAtOnce) {
+  const NeuralEngineConfig config = array_128(8);
+  ProductWork work;
+  work.channels = 64;
+  work.output_channels = 1;
+  work.kernel_h = work.kernel_w = 5;
+  work.columns = 512;
+  const ArrayFold one = array_fold(config, work, {64, 1}, 25);
+  EXPECT_GT(one.tile_h, 4);
+  EXPECT_EQ(one.rest.loads, 1);  // 25 taps of a channel
+  work.output_channels = 12;
+  const ArrayFold twelve = array_fold(config, work, {64, 12}, 25);
+  EXPECT_EQ(twelve.rest.loads, ceil_div(std::min<std::int64_t>(twelve.tile_h, 5) * 5 * 12, 128));
+}
+
 TEST(NeuralCost, ExponentsBelowEachOtherTakeWholeBlocksOfTheTree) {
   const NeuralEngineConfig config = array_128(8);
   ProductWork work;
