@@ -666,7 +666,7 @@ PlanarBlocks planar_blocks(const PlanarEngineConfig& config, const PlanarWork& w
   const Cycles stages = rotator_stages(config.lanes);
   PlanarBlocks blocks{.blocks = ceil_div(first + work.channels, config.lanes),
                       .block = planar_block_cycles(config, work, 1),
-                      .rotator = first == 0 ? Cycles{0} : stages};
+                      .rotator = (int{first != 0} + int{work.input_first % config.lanes != 0}) * stages};
   const std::int64_t alone = first == 0 ? work.channels % config.lanes : work.channels;
   if (alone == 0 || (first != 0 && blocks.blocks > 1)) return blocks;
   const std::int64_t lanes = std::min<std::int64_t>(config.lanes / alone, work.taps);
@@ -675,7 +675,7 @@ PlanarBlocks planar_blocks(const PlanarEngineConfig& config, const PlanarWork& w
   if (shared >= blocks.block + blocks.rotator) return blocks;
   --blocks.blocks;
   blocks.shared = shared;
-  if (blocks.blocks == 0) blocks.rotator = 0;
+  if (blocks.blocks == 0) blocks.rotator = 0;  // counted
   return blocks;
 }
 

@@ -214,7 +214,8 @@ std::int64_t correlation_cycles();
 //
 // Results that begin in another partition than channel 0's pass a rotator behind the lanes, of a stage a
 // doubling of the lanes, which a step fills once; those that reach into another block of lanes take
-// the lanes' time for that block too.
+// the lanes' time for that block too. Channel-wise work whose input begins elsewhere within a block of
+// partitions passes one in front of them.
 //
 // Channel-wise work on a block of at most half as many channels as there are lanes is shared by
 // them: each channel has `lanes / channels` lanes, at most one for each of its taps, that take parts
@@ -228,6 +229,7 @@ std::int64_t correlation_cycles();
 struct PlanarWork {
   std::int64_t channels = 1;
   std::int64_t channel_first = 0;    // where the results begin
+  std::int64_t input_first = 0;      // where the input of channel-wise work begins
   std::int64_t input_elements = 1;   // a channel, halo rows included
   std::int64_t output_elements = 1;  // a channel
   std::int64_t input_cycles = 1;     // a lane and input element

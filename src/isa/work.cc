@@ -12,6 +12,7 @@ PlanarStep step_of(const NeuralTask& task, RowRange rows) {
   PlanarWork work;
   work.channels = product.image.groups;
   work.channel_first = task.output_channel_first;
+  work.input_first = task.moving_channel_first;
   work.input_elements =
       elements_read(product_rows_read(product, task.moving.rows, rows), task.moving);
   work.output_elements = (rows.last - rows.first) * task.output.columns;
