@@ -664,9 +664,10 @@ Cycles planar_block_cycles(const PlanarEngineConfig& config, const PlanarWork& w
 PlanarBlocks planar_blocks(const PlanarEngineConfig& config, const PlanarWork& work) {
   const std::int64_t first = work.channel_first % config.lanes;
   const Cycles stages = rotator_stages(config.lanes);
-  PlanarBlocks blocks{.blocks = ceil_div(first + work.channels, config.lanes),
-                      .block = planar_block_cycles(config, work, 1),
-                      .rotator = (int{first != 0} + int{work.input_first % config.lanes != 0}) * stages};
+  PlanarBlocks blocks{
+      .blocks = ceil_div(first + work.channels, config.lanes),
+      .block = planar_block_cycles(config, work, 1),
+      .rotator = (int{first != 0} + int{work.input_first % config.lanes != 0}) * stages};
   const std::int64_t alone = first == 0 ? work.channels % config.lanes : work.channels;
   if (alone == 0 || (first != 0 && blocks.blocks > 1)) return blocks;
   const std::int64_t lanes = std::min<std::int64_t>(config.lanes / alone, work.taps);

@@ -305,10 +305,9 @@ Status check_lane_filter(const NeuralTask& task, const CheckContext& context) {
   const ProductConfig& product = task.product;
   const KernelImageShape& image = product.image;
   const std::int64_t partitions = context.chip.state_buffer.partitions;
-  TESSERA_RETURN_IF_ERROR(require(
-      image.channel_wise && !task.transpose && !task.dynamic && image.output_channels == 1 &&
-          product.input_dilation_h == 1 && product.input_dilation_w == 1,
-      "the planar engine takes channel-wise products of one output a channel only"));
+  TESSERA_RETURN_IF_ERROR(
+      require(image.channel_wise && !task.transpose && !task.dynamic && image.output_channels == 1,
+              "the planar engine takes channel-wise products of one output a channel only"));
   const std::int64_t first = task.moving_channel_first % partitions;
   TESSERA_RETURN_IF_ERROR(
       require(image.rows == partitions && (first == 0 || first + image.groups <= partitions),

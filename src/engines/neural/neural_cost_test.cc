@@ -558,6 +558,20 @@ TEST(PlanarCost, SharedLanesBeginInAnyPartition) {
   EXPECT_EQ(planar_step_cycles(config, work), 2 * 60 * 9 + 7);
 }
 
+TEST(PlanarCost, FilteredChannelsFromAnotherPartitionPassTheFrontRotator) {
+  PlanarEngineConfig config;
+  config.lanes = 128;
+  config.elements_per_lane = 8;
+  PlanarWork work = filter_3x3(100, 480);
+  work.input_first = 20;
+  EXPECT_EQ(planar_step_cycles(config, work), 60 * 9 + 7);
+  work.channel_first = 20;
+  EXPECT_EQ(planar_step_cycles(config, work), 60 * 9 + 2 * 7);
+  work = filter_3x3(64, 480);  // fills both anyway
+  work.input_first = 64;
+  EXPECT_EQ(planar_step_cycles(config, work), 30 * 9 + 2 * 7 + 9);
+}
+
 TEST(PlanarCost, EnginesTakeTheSharedBlockLikeAnother) {
   PlanarEngineConfig config;
   config.lanes = 128;
