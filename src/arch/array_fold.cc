@@ -37,6 +37,13 @@ Parts parts_of(const NeuralEngineConfig& config, const ProductWork& work, std::i
           .rest = {sum % rows != 0 ? 1 : 0, sum % rows, taps_of(sum % rows)}};
 }
 
+// Rows that a pixel takes where others lie below it: a shared exponent belongs to whole blocks of the
+// tree under the columns.
+std::int64_t stacked_rows(const ProductWork& work, std::int64_t rows) {
+  const bool exponents = work.native_dimension != 0 || work.micro_blocks;
+  return exponents ? ceil_div(rows, kTreeRows) * kTreeRows : rows;
+}
+
 // Input rows (columns) that `outputs` neighbouring output rows (columns) read.
 std::int64_t places_read(std::int64_t outputs, std::int64_t kernel, std::int64_t stride,
                          std::int64_t dilation) {
@@ -72,22 +79,68 @@ Cycles passes_cycles(const NeuralEngineConfig& config, const ChainPasses& passes
   return passes.count * std::max<Cycles>(columns * passes.pace, passes.loads * config.rows);
 }
 
-// The passes of a part whose weights fit the array `copies` times.
-ChainPasses passes_of(const NeuralEngineConfig& config, const ProductWork& work, const Part& part,
-                      std::int64_t copies, const Tile& tile, std::int64_t columns) {
+// Input pixels in the rows of a column, each with its own exponent, at most.
+std::int64_t stacked_max(const NeuralEngineConfig& config, const ProductWork& work,
+                         std::int64_t rows) {
+  if (work.cut != BlockCut::kChannel || work.groups != 1 || rows == 0) return 1;
+  return std::clamp<std::int64_t>(config.rows / stacked_rows(work, rows), 1,
+                                  config.fold_pixels_max);
+}
+
+// Reads of kernel memory for a row of a tile that has `kernel_rows` rows of the kernel. The taps of an
+// input channel lie one behind the other, `columns` elements are read at once.
+std::int64_t reads_of_row(const NeuralEngineConfig& config, const ProductWork& work,
+                          std::int64_t kernel_rows) {
+  const std::int64_t of_tap = std::min<std::int64_t>(work.output_channels, config.columns) *
+                              ceil_div(work.channels, config.rows);
+  const std::int64_t reads = ceil_div(kernel_rows * work.kernel_w * of_tap, config.columns);
+  return std::min(kernel_rows, reads);
+}
+
+// How a part of the sum lies in the array: beside each other in rows and columns of their own, and
+// below each other in the same columns.
+struct PartPlaces {
+  std::int64_t side_by_side = 1, stacked = 1;
+};
+
+ChainPasses passes_in(const NeuralEngineConfig& config, const ProductWork& work, const Part& part,
+                      const PartPlaces& places, const Tile& tile, std::int64_t columns) {
   ChainPasses best;
-  if (part.count == 0) return best;
-  for (std::int64_t h = 1; h <= std::min(tile.h, copies); ++h) {
-    const Tile at_once{h, std::min(tile.w, copies / h)};
+  for (std::int64_t h = 1; h <= std::min(tile.h, places.side_by_side); ++h) {
+    const Tile at_once{h, std::min(tile.w, places.side_by_side / h)};
     const Tile sharing{ceil_div(tile.h, at_once.h), ceil_div(tile.w, at_once.w)};
     ChainPasses passes{.count = part.count * sharing.pixels(),
-                       .pace = column_pace(work, part, at_once, tile)};
+                       .pace = column_pace(work, part, at_once, tile),
+                       .side_by_side = at_once.pixels(),
+                       .stacked = places.stacked};
     if (work.cut == BlockCut::kChannel) {
-      passes.count = part.count *
-                     places_read(sharing.h, work.kernel_h, work.stride_h, work.dilation_h) *
-                     places_read(sharing.w, work.kernel_w, work.stride_w, work.dilation_w);
-      passes.loads = std::min(sharing.h, work.kernel_h);
+      const std::int64_t read =
+          places_read(sharing.h, work.kernel_h, work.stride_h, work.dilation_h) *
+          places_read(sharing.w, work.kernel_w, work.stride_w, work.dilation_w);
+      passes.count = part.count * ceil_div(read, places.stacked);
+      passes.pace = std::max<std::int64_t>(
+          1, ceil_div(at_once.pixels() * places.stacked, work.port_elements));
+      passes.loads = reads_of_row(config, work, std::min(sharing.h, work.kernel_h));
     }
+    if (best.count == 0 ||
+        passes_cycles(config, passes, columns) < passes_cycles(config, best, columns)) {
+      best = passes;
+    }
+  }
+  return best;
+}
+
+// The passes of a part, beside `groups - 1` others.
+ChainPasses passes_of(const NeuralEngineConfig& config, const ProductWork& work, const Part& part,
+                      std::int64_t groups, const Tile& tile, std::int64_t columns) {
+  ChainPasses best;
+  if (part.count == 0) return best;
+  const std::int64_t most = stacked_max(config, work, part.rows);
+  for (std::int64_t stacked = 1; stacked <= most; ++stacked) {
+    const std::int64_t rows = stacked == 1 ? part.rows : stacked_rows(work, part.rows) * stacked;
+    const std::int64_t copies =
+        std::min<std::int64_t>(config.rows / (rows * groups), config.fold_pixels_max / stacked);
+    const ChainPasses passes = passes_in(config, work, part, {copies, stacked}, tile, columns);
     if (best.count == 0 ||
         passes_cycles(config, passes, columns) < passes_cycles(config, best, columns)) {
       best = passes;
@@ -132,6 +185,11 @@ Places places_of(const NeuralEngineConfig& config, const ProductWork& work, cons
   return {groups, groups == work.groups ? places / groups : 1};
 }
 
+bool folds(const NeuralEngineConfig& config, const ProductWork& work) {
+  return work.input_dilation_h == 1 && work.input_dilation_w == 1 && config.command_columns == 0 &&
+         config.folds == Folds::kOverlapped && config.fold_pixels_max > 1;
+}
+
 // Of a tile's heights and widths, beyond 8 every other one, beyond 16 every fourth.
 std::int64_t next_extent(std::int64_t extent) {
   return extent + (extent < 8 ? 1 : extent < 16 ? 2 : 4);
@@ -141,10 +199,7 @@ std::int64_t next_extent(std::int64_t extent) {
 
 ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work,
                      const FoldShape& shape, std::int64_t taps) {
-  const bool folds = work.input_dilation_h == 1 && work.input_dilation_w == 1 &&
-                     config.command_columns == 0 && config.folds == Folds::kOverlapped &&
-                     config.fold_pixels_max > 1;
-  if (!folds) return unfolded(config, work, taps);
+  if (!folds(config, work)) return unfolded(config, work, taps);
   const Parts parts = parts_of(config, work, taps);
   const Places places = places_of(config, work, parts, shape.output_channels);
   const auto columns_of = [&](const Tile& tile) {
@@ -152,9 +207,7 @@ ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work,
   };
   const auto fold_of = [&](const Tile& tile) {
     const auto passes = [&](const Part& part) {
-      const std::int64_t copies = part.count == 0 ? 1 : config.rows / (part.rows * places.groups);
-      return passes_of(config, work, part, std::min<std::int64_t>(copies, config.fold_pixels_max),
-                       tile, columns_of(tile));
+      return passes_of(config, work, part, places.groups, tile, columns_of(tile));
     };
     return ArrayFold{.groups = places.groups,
                      .tile_h = tile.h,
@@ -177,6 +230,11 @@ ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work,
     }
   }
   return best;
+}
+
+bool stacks_blocks(const NeuralEngineConfig& config, const ProductWork& work) {
+  return work.native_dimension != 0 && work.kernel_h * work.kernel_w > 1 && folds(config, work) &&
+         stacked_max(config, work, work.channels % config.rows) > 1;
 }
 
 std::optional<PixelBand> pixel_band(const NeuralEngineConfig& config, const ProductWork& work) {

@@ -29,9 +29,21 @@
 //                         x3 [ .   c   b ]
 //                         x4 [ .   .   c ]
 //
-// The taps of a kernel row lie side by side in kernel memory and are read at once: a tile takes R
-// cycles for each kernel row that it has. The results of a moving column leave through the port,
-// `port_elements` pixels a cycle.
+// The taps of a channel lie one behind the other in kernel memory. What a row of the array has of a
+// kernel row is read at once, and so are kernel rows that are no wider together than the array has
+// columns: a tile takes R cycles for each of these reads. The results of a moving column leave through
+// the port, `port_elements` pixels a cycle.
+//
+// Input pixels whose channels leave rows free lie below each other in the same columns, too, each in
+// whole blocks of kTreeRows rows:
+//
+//     kernel (a b c),     x0 [ a   .   . ]   three output pixels take three passes: of x0 and x1,
+//     channels of half    x1 [ b   a   . ]   x2 and x3, x4
+//     the rows
+//
+// A pixel has an exponent of its own, and a sum crosses pixels. So their sums leave the column apart
+// and meet in the tree under it, which Microscaling has for its scales (arch/cost.h): a result comes
+// the tree's cycles later. Integers have no exponents, and their pixels any rows.
 #pragma once
 
 #include <cstdint>
@@ -42,11 +54,16 @@
 
 namespace tessera {
 
+// Rows of a column whose sum the tree under it takes apart from the others.
+inline constexpr std::int64_t kTreeRows = 32;
+
 // Passes of a chain that are alike.
 struct ChainPasses {
   std::int64_t count = 0;
   std::int64_t pace = 1;   // cycles a moving column takes
-  std::int64_t loads = 1;  // times R cycles that the next tile takes: kernel rows in it
+  std::int64_t loads = 1;  // times R cycles that the next tile takes: reads of kernel memory a row
+  // Pixels in rows and columns of their own, and in rows of the same columns, blocks along channels.
+  std::int64_t side_by_side = 1, stacked = 1;
 };
 
 struct ArrayFold {
@@ -69,6 +86,9 @@ struct FoldShape {
 // kernel that meet the input.
 ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work,
                      const FoldShape& shape, std::int64_t taps);
+
+// Whether sums of pixels below each other, with exponents of their own, may pass the tree.
+bool stacks_blocks(const NeuralEngineConfig& config, const ProductWork& work);
 
 // Channel-wise work with the weights of a kernel row in a band beside the diagonal (arch/cost.h).
 struct PixelBand {

@@ -85,7 +85,7 @@ struct DramConfig {
   std::int32_t gang = 4;                // devices of a channel, side by side in lockstep
   std::int32_t interleave_bytes = 512;  // of consecutive addresses, then the next channel
   DramInterleave mapping = DramInterleave::kGroup;
-  std::int32_t bank_hash = 0;                  // 1: row bits are mixed into group and bank
+  std::int32_t bank_hash = 1;                  // 1: row bits are mixed into group and bank
   std::int32_t queue_requests = 64;            // of a channel, of 64 B, reads and writes each
   std::int32_t write_high_percent = 80;        // of the queue: writes drain from here on
   std::int32_t write_low_percent = 20;         // down to here

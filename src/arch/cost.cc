@@ -491,9 +491,9 @@ Cycles neural_result_cycles(const NeuralEngineConfig& config) {
 
 Cycles micro_tree_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
   const bool sums_stay = config.dataflow == Dataflow::kOutputStationary;
-  if (!work.micro_blocks || work.channel_wise || work.transpose || sums_stay) return 0;
-  constexpr std::int64_t kBlock = 32;
-  const auto sums = static_cast<std::uint64_t>(ceil_div(config.rows, kBlock));
+  if (work.channel_wise || work.transpose || sums_stay) return 0;
+  if (!work.micro_blocks && !stacks_blocks(config, work)) return 0;
+  const auto sums = static_cast<std::uint64_t>(ceil_div(config.rows, kTreeRows));
   return std::bit_width(sums - 1);
 }
 
@@ -633,47 +633,80 @@ std::int64_t correlation_cycles() {
 
 namespace {
 
-// Channel blocks of planar work, and what one of them takes.
+// Channel blocks of planar work: those of which each channel has one lane, and a last one whose
+// channels share the lanes.
 struct PlanarBlocks {
   std::int64_t blocks = 1;
-  Cycles block = 1;
-  Cycles rotator = 0;  // until its first results are through
+  Cycles block = 1;    // what one of them takes
+  Cycles shared = 0;   // what the last one takes; 0: there is none
+  Cycles rotator = 0;  // until the first results of all others are through
 };
 
 Cycles rotator_stages(std::int64_t lanes) {
   return static_cast<Cycles>(std::bit_width(static_cast<std::uint64_t>(lanes - 1)));
 }
 
-PlanarBlocks planar_blocks(const PlanarEngineConfig& config, const PlanarWork& work) {
+// What the lanes take for a block, each for `lanes` of those of a channel.
+Cycles planar_block_cycles(const PlanarEngineConfig& config, const PlanarWork& work,
+                           std::int64_t lanes) {
   const std::int64_t taps = config.filter_taps;
   const Cycles of_input = std::max(work.input_cycles, ceil_div(work.window_columns, taps));
   const Cycles of_output =
       std::max({work.output_cycles, ceil_div(work.window_rows, taps),
                 work.median_bits * ceil_div(work.window_columns * work.window_rows, taps * taps)});
   const Cycles input = ceil_div(work.input_elements, config.elements_per_lane) * of_input;
-  const Cycles output = ceil_div(work.output_elements, config.elements_per_lane) * of_output;
+  const Cycles output =
+      ceil_div(ceil_div(work.output_elements, lanes), config.elements_per_lane) * of_output;
   // The filters, the line buffer and the post-processor are pipelined: the slowest sets the pace.
+  return std::max<Cycles>({1, input, output}) + work.accumulators * kAccumulatorCycles;
+}
+
+PlanarBlocks planar_blocks(const PlanarEngineConfig& config, const PlanarWork& work) {
   const std::int64_t first = work.channel_first % config.lanes;
-  return {ceil_div(first + work.channels, config.lanes),
-          std::max<Cycles>({1, input, output}) + work.accumulators * kAccumulatorCycles,
-          first == 0 ? Cycles{0} : rotator_stages(config.lanes)};
+  const Cycles stages = rotator_stages(config.lanes);
+  PlanarBlocks blocks{
+      .blocks = ceil_div(first + work.channels, config.lanes),
+      .block = planar_block_cycles(config, work, 1),
+      .rotator = (int{first != 0} + int{work.input_first % config.lanes != 0}) * stages};
+  const std::int64_t alone = first == 0 ? work.channels % config.lanes : work.channels;
+  if (alone == 0 || (first != 0 && blocks.blocks > 1)) return blocks;
+  const std::int64_t lanes = std::min<std::int64_t>(config.lanes / alone, work.taps);
+  if (lanes < 2) return blocks;
+  const Cycles shared = planar_block_cycles(config, work, lanes) + 2 * stages + work.taps;
+  if (shared >= blocks.block + blocks.rotator) return blocks;
+  --blocks.blocks;
+  blocks.shared = shared;
+  if (blocks.blocks == 0) blocks.rotator = 0;  // counted
+  return blocks;
+}
+
+// Of one engine of those that share the blocks, or their elements.
+Cycles planar_share_cycles(const PlanarBlocks& blocks, StepSharing sharing,
+                           const EngineShare& share) {
+  Cycles cycles = 0;
+  if (sharing == StepSharing::kUnicast) {
+    cycles = blocks.blocks * share.of(blocks.block) + share.of(blocks.shared);
+  } else {
+    cycles = share.of(blocks.blocks) * blocks.block;
+    if (blocks.blocks % share.count == share.index) cycles += blocks.shared;
+  }
+  return cycles == 0 ? 0 : cycles + blocks.rotator;
 }
 
 }  // namespace
 
 Cycles planar_step_cycles(const PlanarEngineConfig& config, const PlanarWork& work,
                           StepSharing sharing, const EngineShare& share) {
-  const auto [blocks, block, rotator] = planar_blocks(config, work);
-  const Cycles cycles =
-      sharing == StepSharing::kBroadcast ? share.of(blocks) * block : blocks * share.of(block);
-  return core_cycles(config, cycles == 0 ? 0 : cycles + rotator);
+  return core_cycles(config, planar_share_cycles(planar_blocks(config, work), sharing, share));
 }
 
 StepSharing planar_sharing(const PlanarEngineConfig& config, const PlanarWork& work,
                            std::int64_t engines) {
   if (engines == 1) return StepSharing::kBroadcast;
-  const auto [blocks, block, rotator] = planar_blocks(config, work);
-  return blocks * ceil_div(block, engines) < ceil_div(blocks, engines) * block
+  const PlanarBlocks blocks = planar_blocks(config, work);
+  const EngineShare longest{.index = 0, .count = engines};
+  return planar_share_cycles(blocks, StepSharing::kUnicast, longest) <
+                 planar_share_cycles(blocks, StepSharing::kBroadcast, longest)
              ? StepSharing::kUnicast
              : StepSharing::kBroadcast;
 }

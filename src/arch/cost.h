@@ -65,8 +65,8 @@
 //
 // A product that leaves rows and columns of the array free takes several groups or pixels side by
 // side: a moving column is then several pixels (arch/array_fold.h). A tile with several kernel rows
-// takes R cycles for each to load, and the results of a moving column leave `port_elements` pixels a
-// cycle, behind the post-processor: the slower of both counts.
+// takes R cycles for each to load, if they are wider together than the array, and the results of a moving
+// column leave `port_elements` pixels a cycle, behind the post-processor: the slower of both counts.
 //
 // Moving columns that a bank does not hold are cut in equal parts. The first weights of a task come
 // down behind the last pass of the task before it, where that is configured by then
@@ -78,7 +78,8 @@
 // block's scales; a tree under the column aligns and adds these ceil(R / 32) sums, one level a
 // cycle, into a PSUM that is as wide as the format needs. So passes take what they take in block
 // floating point, and a result comes ceil(log2(R / 32)) cycles later. An output-stationary cell
-// scales its own sum and takes no longer.
+// scales its own sum and takes no longer. Block floating point passes the tree where pixels with
+// exponents of their own may lie below each other in a column (arch/array_fold.h).
 //
 // All of this is in cycles of the engine's clock; the functions give cycles of the core's, rounded
 // up (neural.clock_thousandths, planar.clock_thousandths). The start of a task is in core cycles.
@@ -213,10 +214,22 @@ std::int64_t correlation_cycles();
 //
 // Results that begin in another partition than channel 0's pass a rotator behind the lanes, of a stage a
 // doubling of the lanes, which a step fills once; those that reach into another block of lanes take
-// the lanes' time for that block too.
+// the lanes' time for that block too. Channel-wise work whose input begins elsewhere within a block of
+// partitions passes one in front of them.
+//
+// Channel-wise work on a block of at most half as many channels as there are lanes is shared by
+// them: each channel has `lanes / channels` lanes, at most one for each of its taps, that take parts
+// of its outputs.
+//
+//   partition of a channel ─► rotator ─► its lanes, an element to all of them ─► rotator ─► partition
+//
+// An element is read once and results leave once, elements_per_lane of them a cycle as with one lane,
+// so no port is wider. A step fills both rotators, and spreads the taps over the lanes first, one a
+// cycle; where that takes longer than it saves, one lane takes the channel.
 struct PlanarWork {
   std::int64_t channels = 1;
   std::int64_t channel_first = 0;    // where the results begin
+  std::int64_t input_first = 0;      // where the input of channel-wise work begins
   std::int64_t input_elements = 1;   // a channel, halo rows included
   std::int64_t output_elements = 1;  // a channel
   std::int64_t input_cycles = 1;     // a lane and input element
@@ -224,6 +237,7 @@ struct PlanarWork {
   std::int64_t accumulators = 0;     // a channel, read or written between parts of a reduction
   std::int64_t window_columns = 1, window_rows = 1;  // of a pooling
   std::int64_t median_bits = 0;                      // of an element, where it is a median
+  std::int64_t taps = 0;                             // of channel-wise work; else 0
 };
 // An accumulator has 256 bits; a lane moves 32 of them in a cycle.
 inline constexpr std::int64_t kAccumulatorCycles = 8;

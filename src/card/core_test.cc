@@ -688,8 +688,11 @@ TEST(Core, LanesRefuseProductsThatTheyCannotRun) {
   EXPECT_EQ(message([](isa::NeuralTask&) {}), "");
   EXPECT_THAT(message([](isa::NeuralTask& task) { task.product.image.channel_wise = false; }),
               HasSubstr("the planar engine takes channel-wise products of one output a channel"));
-  EXPECT_THAT(message([](isa::NeuralTask& task) { task.product.input_dilation_w = 2; }),
-              HasSubstr("the planar engine takes channel-wise products of one output a channel"));
+  EXPECT_THAT(message([](isa::NeuralTask& task) {
+                task.moving_channel_first = 1;
+                task.moving.channels += 1;
+              }),
+              HasSubstr("channels and their taps lie in different partitions"));
   EXPECT_THAT(message([](isa::NeuralTask& task) { task.product.dilation_h = 4; }),
               HasSubstr("the window is 9 x 3, the planar engine holds at most 8 x 8"));
 }

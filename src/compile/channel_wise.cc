@@ -16,9 +16,9 @@ bool lanes_can_run(const ChipConfig& chip, const ProductConfig& product) {
   const KernelImageShape& image = product.image;
   const std::int64_t rows = (product.kernel_h - 1) * product.dilation_h + 1;
   const std::int64_t columns = (product.kernel_w - 1) * product.dilation_w + 1;
-  return image.channel_wise && image.output_channels == 1 && product.input_dilation_h == 1 &&
-         product.input_dilation_w == 1 && image.rows == chip.state_buffer.partitions &&
-         rows <= chip.planar.window_rows_max && columns <= chip.planar.window_columns_max;
+  return image.channel_wise && image.output_channels == 1 &&
+         image.rows == chip.state_buffer.partitions && rows <= chip.planar.window_rows_max &&
+         columns <= chip.planar.window_columns_max;
 }
 
 // Side by side, as products read and write.

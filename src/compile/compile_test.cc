@@ -100,8 +100,8 @@ TEST(Compile, ChannelWiseProductGoesToTheLanesUnlessTheArrayIsTwiceAsFast) {
                      tasks_on(program, EngineKind::kPlanar).size()};
   };
   EXPECT_EQ(engines(128, 4), (std::pair<std::size_t, std::size_t>{1, 1}));
-  EXPECT_EQ(engines(16, 4), (std::pair<std::size_t, std::size_t>{2, 0}));  // most lanes stay idle
-  EXPECT_EQ(engines(64, 1), (std::pair<std::size_t, std::size_t>{2, 0}));
+  EXPECT_EQ(engines(16, 4), (std::pair<std::size_t, std::size_t>{1, 1}));  // channels share lanes
+  EXPECT_EQ(engines(96, 1), (std::pair<std::size_t, std::size_t>{2, 0}));
 }
 
 TEST(Compile, StepsHaveTheRowsThatTheArrayTakesAtOnce) {

@@ -191,7 +191,7 @@ Table<LayerIndex, std::int32_t> layer_segments(const Layers& layers) {
 
 Start start_of_inputs(const PlannedLayer& layer) {
   if (layer.kind == LayerKind::kTranspose) return start_of_parts(layer);
-  return layer.on_array() ? Start::kWithinBlock : Start::kFirstPartition;
+  return layer.kind == LayerKind::kNeural ? Start::kWithinBlock : Start::kFirstPartition;
 }
 Start start_of_output(const PlannedLayer& layer) {
   if (layer.kind == LayerKind::kTranspose) return start_of_parts(layer);

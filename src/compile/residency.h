@@ -52,7 +52,7 @@ Table<LayerIndex, std::int32_t> layer_segments(const Layers& layers);
 enum class Fit : std::uint8_t { kNone, kWhole, kByImage };
 enum class Start : std::uint8_t {
   kFirstPartition,  // planar operands begin in partition 0
-  kWithinBlock,  // operands of the array may begin elsewhere if it stays within its channel block
+  kWithinBlock,  // operands of products may begin elsewhere if they stay within their channel block
   kAnywhere,     // results of the array, what it transposes
 };
 Start start_of_inputs(const PlannedLayer& layer);

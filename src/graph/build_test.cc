@@ -77,6 +77,23 @@ TEST(Build, BatchNormalizationAndReluJoinTheConvolution) {
   EXPECT_EQ(reals(*graph.tensor(conv.inputs[2]).constant)[0], 0.5);  // 1 - 0.5 * 1
 }
 
+BlockCut cut_of(std::int64_t channels, std::int64_t outputs, std::int64_t size) {
+  TestModel model;
+  model.input("x", {1, channels, size, size}).constant("w", {outputs, channels, 3, 3}, {0.5});
+  model.node("Conv", {"x", "w"}, {"y"}, {{"pads", Ints{1, 1, 1, 1}}});
+  model.output("y", {1, outputs, size, size});
+  return built(model).nodes[1].as<ConvAttributes>().cut;
+}
+
+TEST(Build, BlocksRunAlongChannelsWherePixelsShareThem) {
+  // Two output pixels read 3 x 4 input pixels, two at once: three matrices a pixel in place of 4.5.
+  EXPECT_EQ(cut_of(64, 64, 100), BlockCut::kChannel);
+  EXPECT_EQ(cut_of(64, 128, 100), BlockCut::kIm2col);  // no room for a second pixel
+  EXPECT_EQ(cut_of(48, 48, 100), BlockCut::kIm2col);   // 3 in place of 3.5
+  // Bringing a matrix takes longer than so few pixels.
+  EXPECT_EQ(cut_of(64, 64, 10), BlockCut::kIm2col);
+}
+
 TEST(Build, AdditionOfAChannelConstantBecomesTheBias) {
   TestModel model = conv_model();
   model.constant("b", {1, 8, 1, 1}, {3}).node("Add", {"b", "c"}, {"y"});
@@ -354,6 +371,45 @@ TEST(Build, NearestResizeByAWholeFactorIsOneCopy) {
   const auto& move = graph.nodes[1].as<MoveAttributes>();
   ASSERT_EQ(move.copies.size(), 1u);
   EXPECT_THAT(move.copies[0].input_strides, ElementsAre(5, 0, 1, 0));
+}
+
+Graph resized(const Shape& x, const Shape& y, const std::string& coordinates,
+              const std::string& mode = "linear") {
+  TestModel model(11);
+  const auto sizes = std::vector<double>(y.begin(), y.end());
+  model.constant("sizes", {4}, sizes, Format::kI64).input("x", x);
+  model.node("Resize", {"x", "", "", "sizes"}, {"y"},
+             {{"mode", mode}, {"coordinate_transformation_mode", coordinates}});
+  model.output("y", y);
+  return built(model);
+}
+
+// Twice as many rows: the first, those between two samples, the last.
+TEST(Build, LinearResizeByAWholeFactorFiltersChannelsAndItsBorders) {
+  const Graph graph = resized({1, 3, 8, 5}, {1, 3, 16, 5}, "half_pixel");
+  ASSERT_EQ(kinds(graph), "elementwise conv conv conv move elementwise");
+  const auto& first = graph.nodes[1].as<ConvAttributes>();
+  EXPECT_TRUE(first.channel_wise);
+  EXPECT_EQ(first.pad_bottom, -7);
+  const auto& filter = graph.nodes[2].as<ConvAttributes>();
+  EXPECT_EQ(filter.input_dilation_h, 2);
+  EXPECT_EQ(graph.tensor(graph.nodes[2].outputs[0]).dims, (Shape{1, 3, 14, 5}));
+  EXPECT_THAT(reals(*graph.tensor(graph.nodes[2].inputs[1]).constant),
+              ElementsAre(0.25, 0.75, 0.75, 0.25, 0.25, 0.75, 0.75, 0.25, 0.25, 0.75, 0.75, 0.25));
+  EXPECT_EQ(graph.nodes[3].as<ConvAttributes>().pad_top, -7);
+}
+
+TEST(Build, ResizesThatAreNoFilterStayProducts) {
+  const auto convs = [](const Graph& graph) {
+    return std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+      return node.kind() == NodeKind::kConv && node.as<ConvAttributes>().channel_wise;
+    });
+  };
+  EXPECT_GT(convs(resized({1, 3, 8, 8}, {1, 3, 16, 16}, "half_pixel", "cubic")), 0);
+  EXPECT_GT(convs(resized({1, 3, 8, 8}, {1, 3, 24, 24}, "asymmetric")), 0);
+  EXPECT_EQ(convs(resized({1, 3, 8, 8}, {1, 3, 16, 16}, "align_corners")), 0);
+  EXPECT_EQ(convs(resized({1, 3, 8, 8}, {1, 3, 15, 15}, "half_pixel")), 0);
+  EXPECT_EQ(convs(resized({1, 1, 8, 8}, {1, 1, 16, 16}, "half_pixel")), 0);  // one channel
 }
 
 TEST(Build, AnAverageOverTheWholeInputIsAReduction) {

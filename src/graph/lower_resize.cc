@@ -4,6 +4,8 @@
 //   linear, cubic    axis by axis a product with a constant matrix M [output, input] of weights:
 //                    the last axis as MatMul [rest, input] x Mt, another one as a convolution of
 //                    one tap whose channels are the axis. Each axis rounds to the vector format.
+//                    An image that becomes larger by whole factors is filtered channel by channel
+//                    instead (resize_filter.h), where M is a filter but for the border.
 //
 // M is what the operator itself makes of the identity matrix (model/evaluate.h), so every
 // coordinate mode, antialiasing and weights at the border are as the host has them. With
@@ -21,6 +23,7 @@
 #include "graph/move_box.h"
 #include "graph/operators.h"
 #include "graph/refusals.h"
+#include "graph/resize_filter.h"
 #include "model/evaluate.h"
 
 namespace tessera::graph {
@@ -221,7 +224,12 @@ Lowered emit_interpolation(Op& op, const std::vector<double>& scales,
   }
   Composer make(op);
   TensorId x = op.at.value(op.input(0));
-  for (const auto& [axis, weights] : products) x = axis_product(op, make, x, axis, weights);
+  for (const auto& [axis, weights] : products) {
+    const auto filter = axis < 2 ? std::nullopt : find_resize_filter(*weights);
+    const bool filtered = filter && input.size() == 4 && input[1] > 1;
+    x = filtered ? emit_resize_filter(op, make, {x, axis}, *filter)
+                 : axis_product(op, make, x, axis, weights);
+  }
   make.output(0, x);
   return Lowered::done();
 }

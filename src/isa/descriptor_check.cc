@@ -298,18 +298,19 @@ Status check_neural(const NeuralTask& task, const Bands& bands, const CheckConte
                  "the stationary surface is smaller than the product");
 }
 
-// A channel-wise product on the planar engine: a lane filters the channel of its own partition with
-// the taps that lie in its own partition of kernel memory.
+// A channel-wise product on the planar engine: a lane filters a channel with the taps that lie in its own
+// partition of kernel memory; the channels lie in those partitions too, or pass the rotator in front of
+// the lanes, which takes those of one block.
 Status check_lane_filter(const NeuralTask& task, const CheckContext& context) {
   const ProductConfig& product = task.product;
   const KernelImageShape& image = product.image;
   const std::int64_t partitions = context.chip.state_buffer.partitions;
-  TESSERA_RETURN_IF_ERROR(require(
-      image.channel_wise && !task.transpose && !task.dynamic && image.output_channels == 1 &&
-          product.input_dilation_h == 1 && product.input_dilation_w == 1,
-      "the planar engine takes channel-wise products of one output a channel only"));
   TESSERA_RETURN_IF_ERROR(
-      require(image.rows == partitions && task.moving_channel_first % partitions == 0,
+      require(image.channel_wise && !task.transpose && !task.dynamic && image.output_channels == 1,
+              "the planar engine takes channel-wise products of one output a channel only"));
+  const std::int64_t first = task.moving_channel_first % partitions;
+  TESSERA_RETURN_IF_ERROR(
+      require(image.rows == partitions && (first == 0 || first + image.groups <= partitions),
               "channels and their taps lie in different partitions"));
   return check_window_extents((product.kernel_h - 1) * product.dilation_h + 1,
                               (product.kernel_w - 1) * product.dilation_w + 1, context.chip.planar);

@@ -92,7 +92,7 @@ TEST(DmaTime, RowsThatAreOpenedOneAfterTheOtherInABankAreSeen) {
   chip.dram.device = DramKind::kDdr4_3200;
   chip.dram.channels = chip.dram.gang = 1;
   chip.dram.mapping = DramInterleave::kRow;
-  chip.dram.controller_nanoseconds = chip.dram.refresh = 0;
+  chip.dram.bank_hash = chip.dram.controller_nanoseconds = chip.dram.refresh = 0;
   TaskDescriptor task = load(64, 2, 64);
   auto& transfer = std::get<TransferTask>(task.config);
   transfer.dram.strides = {0, 0, 128 << 10, 1};  // 16 banks of 8 KiB: the same bank each time

@@ -96,9 +96,8 @@ namespace {
 // Input pixels that enter side by side, at most, where output pixels share what they read.
 std::int64_t pixels_side_by_side(const KernelImageShape& image, const ChipConfig& chip) {
   if (image.taps == 1 || image.channels > chip.neural.rows) return 1;
-  const std::int64_t places =
-      std::min(chip.neural.rows / image.channels, chip.neural.columns / image.output_channels);
-  return std::clamp<std::int64_t>(places, 1, chip.neural.fold_pixels_max);
+  return std::clamp<std::int64_t>(chip.neural.rows / image.channels, 1,
+                                  chip.neural.fold_pixels_max);
 }
 
 // Elements that the moving operand's partition delivers while the array streams for `occupancy`.

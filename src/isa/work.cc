@@ -1,23 +1,51 @@
 #include "isa/work.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "isa/rows_read.h"
 
 namespace tessera::isa {
 namespace {
 
+// Taps of a kernel's axis that meet a sample, of `gap` - 1 zeros behind each, at most.
+std::int64_t taps_met(std::int64_t kernel, std::int64_t dilation, std::int64_t gap) {
+  return ceil_div(kernel, gap / std::gcd(gap, dilation));
+}
+
+// What counts the multiply-adds.
+ProductWork filter_of(const ProductConfig& product, std::int64_t columns) {
+  ProductWork work;
+  work.channel_wise = true;
+  work.groups = product.image.groups;
+  work.kernel_h = product.kernel_h;
+  work.kernel_w = product.kernel_w;
+  work.stride_h = product.stride_h;
+  work.stride_w = product.stride_w;
+  work.pad_top = product.pad_top;
+  work.pad_left = product.pad_left;
+  work.dilation_h = product.dilation_h;
+  work.dilation_w = product.dilation_w;
+  work.input_dilation_h = product.input_dilation_h;
+  work.input_dilation_w = product.input_dilation_w;
+  work.columns = columns;
+  return work;
+}
+
 PlanarStep step_of(const NeuralTask& task, RowRange rows) {
   const ProductConfig& product = task.product;
   PlanarWork work;
   work.channels = product.image.groups;
   work.channel_first = task.output_channel_first;
+  work.input_first = task.moving_channel_first;
   work.input_elements =
       elements_read(product_rows_read(product, task.moving.rows, rows), task.moving);
   work.output_elements = (rows.last - rows.first) * task.output.columns;
-  work.output_cycles =
-      std::max(product.image.taps, unary_function_cycles(product.activation.function));
-  return {work, work.channels * work.output_elements * product.image.taps};
+  work.taps = taps_met(product.kernel_h, product.dilation_h, product.input_dilation_h) *
+              taps_met(product.kernel_w, product.dilation_w, product.input_dilation_w);
+  work.output_cycles = std::max(work.taps, unary_function_cycles(product.activation.function));
+  return {work, neural_step_macs(filter_of(product, task.output.columns),
+                                 {rows.first, rows.last - rows.first, false})};
 }
 
 // In the post-processor. An activation that takes table entries shares the table with the rest.

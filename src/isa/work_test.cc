@@ -246,6 +246,28 @@ TEST(Work, AMedianCountsAsManyElementsAsThereAreTaps) {
   EXPECT_EQ(planar_cycles(engine, planar_work(task, {0, 4})), 1344);
 }
 
+// A lane skips the gaps of its input: of four taps two meet a sample.
+TEST(Work, AFilterOfAnInputWithGapsTakesTheTapsThatMeetASample) {
+  NeuralTask task;
+  task.product.image.channel_wise = true;
+  task.product.image.groups = 3;
+  task.product.image.taps = 4;
+  task.product.kernel_h = 4;
+  task.product.input_dilation_h = 2;
+  task.product.pad_top = 1;
+  task.moving.rows = 8;
+  task.moving.columns = task.output.columns = 5;
+  task.output.rows = 14;
+  task.moving_channel_first = 2;
+  const PlanarStep step = planar_work(TaskConfig{task}, {0, 14});
+  const auto& work = std::get<PlanarWork>(step.work);
+  EXPECT_EQ(work.taps, 2);
+  EXPECT_EQ(work.output_cycles, 2);
+  EXPECT_EQ(work.input_first, 2);
+  EXPECT_EQ(work.input_elements, 8 * 5);
+  EXPECT_EQ(step.macs, 3 * 14 * 5 * 2);
+}
+
 // A lane reads two elements a cycle: x, gain and bias that all change from column to column take
 // two cycles an element.
 TEST(Work, GainAndBiasOfAColumnWaitForThePort) {

@@ -274,7 +274,10 @@ TEST(LoweredOperators, QuantisedOperandsOf16Bits) {
 TestModel resize(Maker& maker) {
   TestModel model(13);
   const Shape dims = {1, maker.pick(1, 4), maker.pick(1, 9), maker.pick(2, 9)};
-  const Shape out = {1, dims[1], maker.pick(1, 20), maker.pick(1, 20)};
+  const auto resized = [&](std::int64_t extent) {
+    return maker.one_in(2) ? maker.pick(1, 20) : extent * maker.pick(2, 4);
+  };
+  const Shape out = {1, dims[1], resized(dims[2]), resized(dims[3])};
   const char* modes[] = {"half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"};
   model.input("x", dims);
   model.constant(

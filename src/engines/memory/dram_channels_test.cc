@@ -122,6 +122,7 @@ TEST(DramChannels, CompletionsComeInTheOrderOfThePort) {
   ChipConfig chip = device_chip();
   chip.dram.channels = 2;
   chip.dram.interleave_bytes = 64;
+  chip.dram.bank_hash = 0;
   // Two rows of one bank in the first channel, then one burst in the other. A row has 8 KiB, so
   // that with 16 banks another row of this bank is 128 KiB on. Reads at 24 and, after the first
   // row's 52 cycles and the precharge of 22, at 2 + 52 + 22 + 22 = 98.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <span>
 
 #include "arch/array_fold.h"
 #include "arch/cost.h"
@@ -307,9 +308,9 @@ SharedProblem random_shared_problem(std::mt19937& random) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);
   };
   SharedProblem problem;
-  problem.shape = {pick(1, 6), pick(2, 12), pick(1, 4), pick(4, 40)};
+  problem.shape = {pick(1, 9), pick(2, 12), pick(1, 4), pick(4, 40)};
   problem.shape.post_cycles = pick(1, 2);
-  problem.channels = problem.shape.rows / 2 + 1;  // no rows for a second pixel
+  problem.channels = pick(1, problem.shape.rows / 2 + 1);
   problem.outputs = pick(1, problem.shape.columns / 2);
   problem.kernel_h = pick(1, 3);
   problem.kernel_w = pick(1, 4);
@@ -324,27 +325,37 @@ SharedProblem random_shared_problem(std::mt19937& random) {
   return problem;
 }
 
-// The weights of the pass of the tile's input pixel (y, x), and that pixel of each tile.
-void add_shared_pass(const SharedProblem& problem, const ArrayFold& fold, std::int64_t y,
-                     std::int64_t x, const BankPart& part, Cut& cut) {
+// An input pixel of a tile.
+struct TilePixel {
+  std::int64_t y = 0, x = 0;
+};
+
+// The weights of the pass of a tile's input pixels, below each other, and those pixels of each tile.
+void add_shared_pass(const SharedProblem& problem, const ArrayFold& fold,
+                     std::span<const TilePixel> pixels, const BankPart& part, Cut& cut) {
   const auto& shape = problem.shape;
   std::vector<std::int64_t> weights(static_cast<std::size_t>(shape.rows * shape.columns), 0);
   std::vector<std::int64_t> columns(static_cast<std::size_t>(part.count * shape.rows), 0);
   const std::int64_t tiles = ceil_div(problem.columns, fold.tile_w);
-  for (std::int64_t channel = 0; channel < problem.channels; ++channel) {
+  const auto add_row = [&](const TilePixel& pixel, std::int64_t channel, std::int64_t row) {
     for (std::int64_t place = 0; place < fold.tile_h * fold.tile_w; ++place) {
       for (std::int64_t output = 0; output < problem.outputs; ++output) {
-        weights[static_cast<std::size_t>(channel * shape.columns + place * problem.outputs +
-                                         output)] =
-            problem.weight(output, channel, y - place / fold.tile_w * problem.stride,
-                           x - place % fold.tile_w * problem.stride);
+        weights[static_cast<std::size_t>(row * shape.columns + place * problem.outputs + output)] =
+            problem.weight(output, channel, pixel.y - place / fold.tile_w * problem.stride,
+                           pixel.x - place % fold.tile_w * problem.stride);
       }
     }
     for (std::int64_t j = 0; j < part.count; ++j) {
       const std::int64_t tile = part.first + j;
-      columns[static_cast<std::size_t>(j * shape.rows + channel)] =
-          problem.pixel(channel, tile / tiles * fold.tile_h * problem.stride + y,
-                        tile % tiles * fold.tile_w * problem.stride + x);
+      columns[static_cast<std::size_t>(j * shape.rows + row)] =
+          problem.pixel(channel, tile / tiles * fold.tile_h * problem.stride + pixel.y,
+                        tile % tiles * fold.tile_w * problem.stride + pixel.x);
+    }
+  };
+  std::int64_t row = 0;
+  for (const TilePixel& pixel : pixels) {
+    for (std::int64_t channel = 0; channel < problem.channels; ++channel) {
+      add_row(pixel, channel, row++);
     }
   }
   cut.weights.push_back(std::move(weights));
@@ -370,13 +381,19 @@ Cut shared_cut(const SharedProblem& problem, const ArrayFold& fold) {
       ceil_div(problem.rows, fold.tile_h) * ceil_div(problem.columns, fold.tile_w);
   std::int64_t chain = 0;
   const auto parts = bank_parts(tiles, shape.bank_columns);
-  const Cycles load = shape.rows * std::min(fold.tile_h, problem.kernel_h);
+  const Cycles load = shape.rows * std::max(fold.full.loads, fold.rest.loads);
+  std::vector<TilePixel> read;
+  for (const std::int64_t y : read_of_tile(fold.tile_h, problem.kernel_h, problem.stride)) {
+    for (const std::int64_t x : read_of_tile(fold.tile_w, problem.kernel_w, problem.stride)) {
+      read.push_back({y, x});
+    }
+  }
+  const auto stacked = static_cast<std::size_t>(std::max(fold.full.stacked, fold.rest.stacked));
   for (const BankPart& part : parts) {
     const std::size_t begin = result.passes.size();
-    for (const std::int64_t y : read_of_tile(fold.tile_h, problem.kernel_h, problem.stride)) {
-      for (const std::int64_t x : read_of_tile(fold.tile_w, problem.kernel_w, problem.stride)) {
-        add_shared_pass(problem, fold, y, x, part, result);
-      }
+    for (std::size_t i = 0; i < read.size(); i += stacked) {
+      const std::size_t count = std::min(stacked, read.size() - i);
+      add_shared_pass(problem, fold, std::span(read).subspan(i, count), part, result);
     }
     const auto earlier = static_cast<std::int64_t>(result.passes.size() - begin) - 1;
     const Cycles hidden = shape.banks > 1 ? earlier * std::max(parts.back().count, load) : 0;
@@ -422,7 +439,7 @@ TEST(ArrayModel, PixelsThatShareTheirInputGiveTheClosedFormulasCyclesAndTheSameS
   constexpr unsigned kSeed = 61;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   std::mt19937 random(kSeed);
-  std::int64_t tall = 0, wide = 0;
+  std::int64_t tall = 0, wide = 0, stacked = 0;
   for (int i = 0; i < 3000; ++i) {
     SharedProblem problem = random_shared_problem(random);
     Problem of_shape;
@@ -440,6 +457,8 @@ TEST(ArrayModel, PixelsThatShareTheirInputGiveTheClosedFormulasCyclesAndTheSameS
     const ArrayFold fold =
         array_fold(config, work, {.rows = problem.rows, .output_channels = problem.outputs},
                    problem.kernel_h * problem.kernel_w);
+    // Pixels side by side are those of the test above.
+    if (std::max(fold.full.side_by_side, fold.rest.side_by_side) > 1) continue;
     problem.shape.post_cycles = std::max(problem.shape.post_cycles, fold.result_cycles);
     const Cut passes = shared_cut(problem, fold);
     ArrayModel array(problem.shape);
@@ -450,9 +469,11 @@ TEST(ArrayModel, PixelsThatShareTheirInputGiveTheClosedFormulasCyclesAndTheSameS
     expect_convolution(problem, fold, array.results());
     tall += fold.tile_h > 1;
     wide += fold.tile_w > 1;
+    stacked += fold.rest.stacked > 1;
   }
   EXPECT_GT(tall, 300);
   EXPECT_GT(wide, 300);
+  EXPECT_GT(stacked, 300);
 }
 
 // A task behind a task: its first weights come down behind the last pass of the one before.

@@ -102,7 +102,8 @@ TEST(EngineShare, PlanarSharesAreTheFormulaOfAllEngines) {
                           .output_elements = random.of(1, 500),
                           .input_cycles = random.of(1, 4),
                           .output_cycles = random.of(1, 9),
-                          .accumulators = random.one_in(3) ? random.of(1, 20) : 0};
+                          .accumulators = random.one_in(3) ? random.of(1, 20) : 0,
+                          .taps = random.one_in(3) ? random.of(1, 25) : 0};
     const PlanarTranspose turned{random.of(1, 300), random.of(1, 300), random.of(1, 4)};
     const StepSharing sharing = planar_sharing(config, work, config.count);
     Cycles most = 0, most_turned = 0;

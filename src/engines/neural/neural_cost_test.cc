@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "arch/array_fold.h"
 #include "arch/cost.h"
 
 namespace tessera {
@@ -273,6 +274,58 @@ TEST(NeuralCost, FreeRowsAndColumnsTakeFurtherPixels) {
   EXPECT_EQ(step_cycles(array_128(8), work), 448);
 }
 
+// 64 channels, 64 output channels, 3 x 3: two output pixels in the columns read 3 x 4 input pixels,
+// two in the rows at once.
+TEST(NeuralCost, PixelsBelowEachOtherPassTogether) {
+  const NeuralEngineConfig config = array_128(8);
+  ProductWork work;
+  work.channels = work.output_channels = 64;
+  work.kernel_h = work.kernel_w = 3;
+  work.columns = 100;
+  work.native_dimension = 128;
+  const ArrayFold fold = array_fold(config, work, {4, 64}, 9);
+  EXPECT_EQ(fold.tile_h, 1);
+  EXPECT_EQ(fold.tile_w, 2);
+  EXPECT_EQ(fold.rest.count, 6);
+  EXPECT_EQ(fold.rest.stacked, 2);
+  EXPECT_EQ(neural_step_cycles(config, work, {0, 4, false}, StepSharing::kBroadcast), 6 * 200);
+}
+
+TEST(NeuralCost, KernelRowsThatAreNoWiderThanTheArrayAreReadAtOnce) {
+  const NeuralEngineConfig config = array_128(8);
+  ProductWork work;
+  work.channels = 64;
+  work.output_channels = 1;
+  work.kernel_h = work.kernel_w = 5;
+  work.columns = 512;
+  const ArrayFold one = array_fold(config, work, {64, 1}, 25);
+  EXPECT_GT(one.tile_h, 4);
+  EXPECT_EQ(one.rest.loads, 1);  // 25 taps of a channel
+  work.output_channels = 12;
+  const ArrayFold twelve = array_fold(config, work, {64, 12}, 25);
+  EXPECT_EQ(twelve.rest.loads, ceil_div(std::min<std::int64_t>(twelve.tile_h, 5) * 5 * 12, 128));
+}
+
+TEST(NeuralCost, ExponentsBelowEachOtherTakeWholeBlocksOfTheTree) {
+  const NeuralEngineConfig config = array_128(8);
+  ProductWork work;
+  work.channels = 40;
+  work.output_channels = 64;
+  work.kernel_h = work.kernel_w = 3;
+  work.columns = 100;
+  EXPECT_EQ(array_fold(config, work, {4, 64}, 9).rest.stacked, 3);  // of integers
+  EXPECT_EQ(micro_tree_cycles(config, work), 0);
+  work.native_dimension = 128;
+  EXPECT_EQ(array_fold(config, work, {4, 64}, 9).rest.stacked, 2);  // of 64 rows
+  EXPECT_EQ(micro_tree_cycles(config, work), 2);
+  work.cut = BlockCut::kIm2col;
+  EXPECT_EQ(micro_tree_cycles(config, work), 0);
+  work.cut = BlockCut::kChannel;
+  work.channels = 65;  // no rows for another
+  EXPECT_EQ(array_fold(config, work, {4, 64}, 9).rest.stacked, 1);
+  EXPECT_EQ(micro_tree_cycles(config, work), 0);
+}
+
 TEST(NeuralCost, FoldedIm2colPaysForEveryFreshTap) {
   ProductWork work;
   work.cut = BlockCut::kIm2col;
@@ -312,8 +365,8 @@ TEST(NeuralCost, NeighbouringPixelsShareTheInputPixelsOfTheirTaps) {
   work.kernel_h = work.kernel_w = 3;
   work.columns = 512;
   EXPECT_EQ(step_cycles(array_128(1), work), 9 * 2048);
-  // Rows for two input pixels, each of which 1 x 2 output pixels share: 3 x 4 of them.
-  EXPECT_EQ(step_cycles(array_128(8), work), 12 * 512);
+  // Rows for two input pixels of the 4 x 4 that 2 x 2 output pixels share.
+  EXPECT_EQ(step_cycles(array_128(8), work), 8 * 512);
   work.output_channels = 1;
   // 2 x 4 x 8 pixels beside each other: the results leave in 8 cycles a moving column, and tiles of
   // four kernel rows come in 512.
@@ -460,6 +513,78 @@ TEST(PlanarCost, TheSlowestOfInputAndOutputSetsThePace) {
                                         .input_cycles = 1,
                                         .output_cycles = 4}),
             8 * 4);
+}
+
+PlanarWork filter_3x3(std::int64_t channels, std::int64_t elements) {
+  return {.channels = channels,
+          .input_elements = elements,
+          .output_elements = elements,
+          .output_cycles = 9,
+          .taps = 9};
+}
+
+TEST(PlanarCost, LanesThatChannelsLeaveFreeShareTheirFilters) {
+  PlanarEngineConfig config;
+  config.lanes = 128;
+  config.elements_per_lane = 8;
+  constexpr Cycles kRotators = 2 * 7, kTaps = 9;
+  EXPECT_EQ(planar_step_cycles(config, filter_3x3(128, 480)), 60 * 9);
+  EXPECT_EQ(planar_step_cycles(config, filter_3x3(65, 480)), 60 * 9);
+  EXPECT_EQ(planar_step_cycles(config, filter_3x3(64, 480)), 30 * 9 + kRotators + kTaps);
+  EXPECT_EQ(planar_step_cycles(config, filter_3x3(16, 480)), 8 * 9 + kRotators + kTaps);
+  // At most a lane for each tap: elements enter 8 a cycle.
+  EXPECT_EQ(planar_step_cycles(config, filter_3x3(1, 480)), 7 * 9 + kRotators + kTaps);
+  PlanarWork wide = filter_3x3(16, 480);
+  wide.input_elements = 4 * 480;
+  EXPECT_EQ(planar_step_cycles(config, wide), 4 * 60 + kRotators + kTaps);
+  // The channels behind full blocks.
+  EXPECT_EQ(planar_step_cycles(config, filter_3x3(144, 480)), 60 * 9 + 8 * 9 + kRotators + kTaps);
+  // Not where filling the rotators takes longer than it saves, nor for other work.
+  EXPECT_EQ(planar_step_cycles(config, filter_3x3(16, 16)), 2 * 9);
+  PlanarWork other = filter_3x3(16, 480);
+  other.taps = 0;
+  EXPECT_EQ(planar_step_cycles(config, other), 60 * 9);
+}
+
+TEST(PlanarCost, SharedLanesBeginInAnyPartition) {
+  PlanarEngineConfig config;
+  config.lanes = 128;
+  config.elements_per_lane = 8;
+  PlanarWork work = filter_3x3(16, 480);
+  const Cycles from_the_first = planar_step_cycles(config, work);
+  work.channel_first = 40;
+  EXPECT_EQ(planar_step_cycles(config, work), from_the_first);
+  work.channel_first = 120;  // reaches into another block of lanes: as before, with one lane each
+  EXPECT_EQ(planar_step_cycles(config, work), 2 * 60 * 9 + 7);
+}
+
+TEST(PlanarCost, FilteredChannelsFromAnotherPartitionPassTheFrontRotator) {
+  PlanarEngineConfig config;
+  config.lanes = 128;
+  config.elements_per_lane = 8;
+  PlanarWork work = filter_3x3(100, 480);
+  work.input_first = 20;
+  EXPECT_EQ(planar_step_cycles(config, work), 60 * 9 + 7);
+  work.channel_first = 20;
+  EXPECT_EQ(planar_step_cycles(config, work), 60 * 9 + 2 * 7);
+  work = filter_3x3(64, 480);  // fills both anyway
+  work.input_first = 64;
+  EXPECT_EQ(planar_step_cycles(config, work), 30 * 9 + 2 * 7 + 9);
+}
+
+TEST(PlanarCost, EnginesTakeTheSharedBlockLikeAnother) {
+  PlanarEngineConfig config;
+  config.lanes = 128;
+  config.elements_per_lane = 8;
+  config.count = 2;
+  const PlanarWork work = filter_3x3(144, 480);
+  const auto of = [&](StepSharing sharing, std::int64_t engine) {
+    return planar_step_cycles(config, work, sharing, {.index = engine, .count = 2});
+  };
+  EXPECT_EQ(of(StepSharing::kBroadcast, 0), 540);
+  EXPECT_EQ(of(StepSharing::kBroadcast, 1), 95);
+  EXPECT_EQ(of(StepSharing::kUnicast, 0), 270 + 48);
+  EXPECT_EQ(planar_sharing(config, work, 2), StepSharing::kUnicast);
 }
 
 }  // namespace

@@ -9,7 +9,8 @@
 //                                  Conv (phase D-1)  ─┘
 //
 // Before: formats are settled. After: no convolution has gaps in its input but those with a phase
-// that no tap reaches, with few pixels, with many large planes, or with a dilated kernel. Values: every sum has the terms that
+// that no tap reaches, with few pixels, with many large planes, or with a dilated kernel, and channel-wise
+// ones, whose lanes skip the gaps. Values: every sum has the terms that
 // it had, in the same order.
 #include <fmt/format.h>
 
@@ -71,8 +72,8 @@ std::optional<Axes> axes_to_split(const Graph& graph, const Node& node) {
   if (node.kind() != NodeKind::kConv) return std::nullopt;
   const auto& conv = node.as<ConvAttributes>();
   const std::int64_t phases = conv.input_dilation_h * conv.input_dilation_w;
-  if (phases == 1 || phases > kPhasesMax || conv.stride_h != 1 || conv.stride_w != 1 ||
-      conv.dilation_h != 1 || conv.dilation_w != 1 ||
+  if (phases == 1 || phases > kPhasesMax || conv.channel_wise || conv.stride_h != 1 ||
+      conv.stride_w != 1 || conv.dilation_h != 1 || conv.dilation_w != 1 ||
       graph.tensor(node.inputs[1]).constant == nullptr) {
     return std::nullopt;
   }
