@@ -51,7 +51,7 @@ void round_sums(const double* sums, std::int64_t count, Format format, void* out
 // The same for a tile of channels.
 void finish_tile(const TileFinish& finish, std::byte* out);
 // dot_panel() into `sums` (kTileChannels * kPanelPixels of them, overwritten), which are those of `finish`, then
-// finish_tile() for f16: together where there is AVX-512. There is at least one segment.
+// finish_tile() for f16, the last segment and the rounding together. There is at least one segment.
 void dot_and_finish(const PanelDot& dot, const TileFinish& finish, double* sums, std::byte* out);
 
 }  // namespace tessera::kernels
