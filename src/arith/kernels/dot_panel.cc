@@ -62,16 +62,23 @@ void scaled_panel(const PanelDot& dot, double* sums) {
   }
 }
 
-void integer_panel(const PanelDot& dot, std::int32_t* sums) {
+template <bool kAdds>
+void integer_panel_of(const PanelDot& dot, std::int32_t* sums) {
   for (std::int64_t channel = 0; channel < dot.channels; ++channel) {
     for (std::int64_t pixel = 0; pixel < dot.strips * kStripPixels; ++pixel) {
-      std::uint32_t total = 0;
+      std::uint32_t total =
+          kAdds ? static_cast<std::uint32_t>(sums[channel * kPanelPixels + pixel]) : 0;
       for (const PanelSegment& segment : dot.segments) {
         total += static_cast<std::uint32_t>(pixel_dot(dot, segment, channel, pixel));
       }
       sums[channel * kPanelPixels + pixel] = static_cast<std::int32_t>(total);
     }
   }
+}
+
+void integer_panel(const PanelDot& dot, std::int32_t* sums) { integer_panel_of<false>(dot, sums); }
+void add_integer_panel(const PanelDot& dot, std::int32_t* sums) {
+  integer_panel_of<true>(dot, sums);
 }
 
 #else
@@ -223,7 +230,7 @@ void scaled_pixels(const PanelDot& dot, std::int64_t pixel, double* totals) {
   }
 }
 
-template <int kVectors, int kChannels>
+template <bool kAdds, int kVectors, int kChannels>
 void integer_pixels(const PanelDot& dot, std::int64_t pixel, std::int32_t* totals) {
   const I32 d32;
   const auto n = static_cast<std::int64_t>(hn::Lanes(d32));
@@ -236,20 +243,22 @@ void integer_pixels(const PanelDot& dot, std::int64_t pixel, std::int32_t* total
   }
   for (std::int64_t c = 0; c < kChannels; ++c) {
     for (std::int64_t v = 0; v < kVectors; ++v) {
-      hn::StoreU(hn::Load(d32, sums.lanes + (c * kVectors + v) * n), d32,
-                 totals + c * kPanelPixels + pixel + v * n);
+      auto sum = hn::Load(d32, sums.lanes + (c * kVectors + v) * n);
+      std::int32_t* const target = totals + c * kPanelPixels + pixel + v * n;
+      if constexpr (kAdds) sum = hn::Add(sum, hn::LoadU(d32, target));
+      hn::StoreU(sum, d32, target);
     }
   }
 }
 
 // Chooses how many registers work side by side: four where there are 32 of them, else two.
-template <int kChannels, typename Total>
+template <int kChannels, bool kAdds, typename Total>
 void panel_channels(const PanelDot& dot, Total* totals) {
   const auto run = [&]<int kVectors>(std::int64_t pixel) {
     if constexpr (sizeof(Total) == sizeof(double)) {
       scaled_pixels<kVectors, kChannels>(dot, pixel, totals);
     } else {
-      integer_pixels<kVectors, kChannels>(dot, pixel, totals);
+      integer_pixels<kAdds, kVectors, kChannels>(dot, pixel, totals);
     }
   };
   constexpr std::size_t kLanes = HWY_MAX_BYTES / sizeof(std::int32_t);
@@ -272,26 +281,28 @@ void panel_channels(const PanelDot& dot, Total* totals) {
   }
 }
 
-template <typename Total>
+// kAdds: of integers.
+template <bool kAdds = false, typename Total>
 HWY_INLINE void panel(const PanelDot& dot, Total* totals) {
   switch (dot.channels) {
     case 1:
-      return panel_channels<1>(dot, totals);
+      return panel_channels<1, kAdds>(dot, totals);
     case 2:
-      return panel_channels<2>(dot, totals);
+      return panel_channels<2, kAdds>(dot, totals);
     case 3:
-      return panel_channels<3>(dot, totals);
+      return panel_channels<3, kAdds>(dot, totals);
     case 4:
-      return panel_channels<4>(dot, totals);
+      return panel_channels<4, kAdds>(dot, totals);
     case 5:
-      return panel_channels<5>(dot, totals);
+      return panel_channels<5, kAdds>(dot, totals);
     default:
-      return panel_channels<6>(dot, totals);
+      return panel_channels<6, kAdds>(dot, totals);
   }
 }
 
 void scaled_panel(const PanelDot& dot, double* sums) { panel(dot, sums); }
 void integer_panel(const PanelDot& dot, std::int32_t* sums) { panel(dot, sums); }
+void add_integer_panel(const PanelDot& dot, std::int32_t* sums) { panel<true>(dot, sums); }
 
 #endif  // vectors
 
@@ -535,6 +546,7 @@ namespace tessera::kernels {
 
 HWY_EXPORT(scaled_panel);
 HWY_EXPORT(integer_panel);
+HWY_EXPORT(add_integer_panel);
 HWY_EXPORT(round_doubles);
 HWY_EXPORT(finish_f16);
 HWY_EXPORT(dot_f16);
@@ -543,6 +555,10 @@ void dot_panel(const PanelDot& dot, double* sums) { HWY_DYNAMIC_DISPATCH(scaled_
 
 void dot_panel_integer(const PanelDot& dot, std::int32_t* sums) {
   HWY_DYNAMIC_DISPATCH(integer_panel)(dot, sums);
+}
+
+void add_panel_integer(const PanelDot& dot, std::int32_t* sums) {
+  HWY_DYNAMIC_DISPATCH(add_integer_panel)(dot, sums);
 }
 
 void round_sums(const double* sums, std::int64_t count, Format format, void* out) {

@@ -43,6 +43,8 @@ struct PanelDot {
 void dot_panel(const PanelDot& dot, double* sums);
 // Plain integers: sums modulo 2^32 over all segments; scales are not read.
 void dot_panel_integer(const PanelDot& dot, std::int32_t* sums);
+// The same, added to what is there.
+void add_panel_integer(const PanelDot& dot, std::int32_t* sums);
 
 // One rounding of binary64 sums to f16, bf16 or f32. `count` is at most 512; `sums` is aligned to
 // 64 bytes and readable up to the next multiple of 16.
