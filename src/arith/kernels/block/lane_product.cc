@@ -24,11 +24,6 @@ constexpr std::int64_t kGroupPixels = kTileChannels;
 constexpr std::int64_t kBatchGroups = 8;
 constexpr std::int64_t kBatchPixels = kBatchGroups * kGroupPixels;
 
-bool lies_in_rows(const Surface& surface) {
-  return surface.partition_pitch == format_bytes(surface.format) &&
-         surface.channels <= surface.partitions;
-}
-
 // A call of run() with all that it works on, and what is ready for it.
 struct LaneWork {
   const ProductConfig& config;
