@@ -233,9 +233,16 @@ HWY_INLINE void copy_halves(const std::uint16_t* source, std::size_t count, std:
 }
 #endif
 
+// Columns that are looked at of a tile of `count`: whole vectors.
+HWY_INLINE std::size_t whole_columns(std::size_t count) {
+  const std::size_t n = hn::Lanes(hn::ScalableTag<std::uint16_t>());
+  return (count + n - 1) / n * n;
+}
+
 // The lanes of a row that there are, others zero.
-HWY_INLINE void stage_lanes(const std::uint16_t* row, std::uint64_t lanes, std::uint16_t* staged) {
-  std::memset(staged, 0, kTile * sizeof(std::uint16_t));
+HWY_INLINE void stage_lanes(const std::uint16_t* row, std::uint64_t lanes, std::size_t count,
+                            std::uint16_t* staged) {
+  std::memset(staged, 0, whole_columns(count) * sizeof(std::uint16_t));
   while (lanes != 0) {
     const auto first = static_cast<std::size_t>(std::countr_zero(lanes));
     const auto count = static_cast<std::size_t>(std::countr_one(lanes >> first));
@@ -252,18 +259,19 @@ class F16Tile {
   F16Tile(const ColumnBlocks& blocks, std::size_t first, std::size_t count, StagedRows& staged)
       : blocks_(blocks), first_(first) {
     if (blocks.row_count > kStagedRows) return;
+    const std::uint64_t whole = present_lanes(~std::uint64_t{0}, whole_columns(count));
     for (std::int64_t row = 0; row < blocks.row_count; ++row) {
       const auto* const halves = static_cast<const std::uint16_t*>(blocks.rows[row]);
       const std::uint64_t lanes =
           halves == nullptr
               ? 0
-              : present_lanes(blocks.lanes == nullptr ? kWholeRow : blocks.lanes[row], count);
+              : present_lanes(blocks.lanes == nullptr ? whole : blocks.lanes[row], count);
       if (lanes == 0) {
         rows_[row] = kZeros;
-      } else if (lanes == kWholeRow) {
+      } else if (lanes == whole) {
         rows_[row] = halves + first;
       } else {
-        stage_lanes(halves + first, lanes, staged.rows[row]);
+        stage_lanes(halves + first, lanes, count, staged.rows[row]);
         rows_[row] = staged.rows[row];
       }
     }
@@ -276,34 +284,40 @@ class F16Tile {
   }
 
  private:
-  static constexpr std::uint64_t kWholeRow = ~std::uint64_t{0};
   HWY_ALIGN static constexpr std::uint16_t kZeros[kTile] = {};
   const ColumnBlocks& blocks_;
   std::size_t first_;
   const std::uint16_t* rows_[kStagedRows];
 };
 
-// The magnitudes of the largest elements of a tile's columns, as bits of f16, and the largest of all.
-HWY_INLINE std::uint16_t largest_halves(const F16Tile& tile, std::int64_t rows,
-                                        std::uint16_t* largest) {
+// The magnitudes of the largest elements of kVectors vectors of columns, as bits of f16.
+template <std::size_t kVectors>
+HWY_INLINE void largest_of_columns(const F16Tile& tile, std::int64_t rows, std::size_t first,
+                                   std::uint16_t* largest) {
   const hn::ScalableTag<std::uint16_t> dw;
   const std::size_t n = hn::Lanes(dw);
   const auto magnitude_mask = hn::Set(dw, std::uint16_t{0x7FFF});
-  auto all = hn::Zero(dw);
-  for (std::size_t i = 0; i < kTile; i += 2 * n) {
-    auto left = hn::Zero(dw), right = hn::Zero(dw);
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const std::uint16_t* const halves = tile.row(row) + i;
-      left = hn::Max(left, hn::And(hn::LoadU(dw, halves), magnitude_mask));
+  auto left = hn::Zero(dw), right = hn::Zero(dw);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::uint16_t* const halves = tile.row(row) + first;
+    left = hn::Max(left, hn::And(hn::LoadU(dw, halves), magnitude_mask));
+    if constexpr (kVectors == 2) {
       right = hn::Max(right, hn::And(hn::LoadU(dw, halves + n), magnitude_mask));
     }
-    hn::Store(left, dw, largest + i);
-    hn::Store(right, dw, largest + i + n);
-    all = hn::Max(all, hn::Max(left, right));
   }
-  HWY_ALIGN std::uint16_t lanes[hn::MaxLanes(dw)];
-  hn::Store(all, dw, lanes);
-  return *std::max_element(lanes, lanes + n);
+  hn::Store(left, dw, largest + first);
+  if constexpr (kVectors == 2) hn::Store(right, dw, largest + first + n);
+}
+
+// Of a tile's first whole_columns(); the largest of all.
+HWY_INLINE std::uint16_t largest_halves(const F16Tile& tile, std::int64_t rows, std::size_t count,
+                                        std::uint16_t* largest) {
+  const std::size_t n = hn::Lanes(hn::ScalableTag<std::uint16_t>());
+  const std::size_t columns = whole_columns(count);
+  std::size_t i = 0;
+  for (; i + 2 * n <= columns; i += 2 * n) largest_of_columns<2>(tile, rows, i, largest);
+  if (i < columns) largest_of_columns<1>(tile, rows, i, largest);
+  return *std::max_element(largest, largest + columns);
 }
 
 // Of a row's mantissas in the lower halves of lanes: the even row's there, the odd row's in the upper halves.
@@ -323,8 +337,8 @@ bool quantise_f16_tile(const ColumnBlocks& blocks, const F16Tile& tile, std::siz
                        std::size_t count) {
   const F32 df;
   const U16Half dh;
-  HWY_ALIGN std::uint16_t largest[kTile];
-  if (largest_halves(tile, blocks.row_count, largest) > kF16LargestBits) return false;
+  HWY_ALIGN std::uint16_t largest[kTile] = {};
+  if (largest_halves(tile, blocks.row_count, count, largest) > kF16LargestBits) return false;
   HWY_ALIGN float scale[kTile];
   std::uint8_t exponents[kTile];
   for (std::size_t i = 0; i < kTile; ++i) {
