@@ -160,8 +160,12 @@ HWY_NOINLINE void segment_dot(const PanelDot& dot, const PanelSegment& segment, 
   const std::int64_t stride = dot.pair_stride;
   const std::int64_t pairs = segment.pairs;
   [[maybe_unused]] constexpr std::int64_t kPairsAhead = 12;
+  // Of few pixels each weight is read once, too.
+  [[maybe_unused]] constexpr std::int64_t kWeightPairsAhead = 64;
   for (std::int64_t pair = 0; pair < pairs; ++pair) {
     Operand operands[kVectors];
+    if constexpr (kChannels > 1)
+      __builtin_prefetch(weights + (pair + kWeightPairsAhead) * kChannels);
     unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
       operands[v] = to_operand(hn::LoadU(d16, x[v] + pair * stride));
       // A single pixel passes over weights that are read once.
