@@ -230,7 +230,8 @@ class ByteLaneProduct final : public Product {
     const std::int64_t first = panel * kPanelPixels;
     const std::int64_t count = std::min(kPanelPixels, channels_ - first);
     std::int32_t* const sums = call.workspace.integer_sums.data() + place * kPanelPixels;
-    const std::int32_t pixel_sum = call.workspace.integer_sums.data()[kGroupSums + batch_place];
+    const std::int32_t pixel_sum =
+        sums_pixels_ ? call.workspace.integer_sums.data()[kGroupSums + batch_place] : 0;
     const arith::IntegerRange range = arith::integer_range(config_.output_format);
     const auto within = [&](std::int32_t bound) {
       return static_cast<std::int32_t>(
@@ -241,18 +242,19 @@ class ByteLaneProduct final : public Product {
         .offsets = (is_unsigned ? offsets_unsigned_ : offsets_signed_).data() + first,
         .zero_points = sums_pixels_ ? zero_points_.data() + first : nullptr,
         .multipliers = multipliers_.data() + first,
+        .lanes = round_up(count, kStripPixels),
         .to_unsigned = config_.output_format == Format::kU8,
         .output_zero_point = config_.output_zero_point,
         .lowest = within(config_.clamp_low),
         .highest = within(config_.clamp_high)};
+    const std::int64_t element = format_bytes(call.output.format);
     alignas(64) std::byte results[kPanelPixels * sizeof(std::int32_t)];
     if (config_.requantise) {
       finish_lane_bytes(finish, pixel_sum, sums, results);
     } else {
       finish_lane_words(finish, pixel_sum, sums, sums);
-      std::memcpy(results, sums, sizeof results);
+      std::memcpy(results, sums, static_cast<std::size_t>(count * element));
     }
-    const std::int64_t element = format_bytes(call.output.format);
     const std::int64_t offset = call.offset(call.output, pixel);
     const std::int64_t channel = call.output_channel_first + first;
     if (lies_in_rows(call.output)) {

@@ -136,7 +136,7 @@ HWY_INLINE void lane_bytes_as(const ByteLaneFinish& finish, std::int32_t pixel_s
   const auto lowest = hn::Set(df, static_cast<float>(finish.lowest - finish.output_zero_point));
   const auto highest = hn::Set(df, static_cast<float>(finish.highest - finish.output_zero_point));
   const auto n = static_cast<std::int64_t>(hn::Lanes(di));
-  for (std::int64_t i = 0; i < kPanelPixels; i += n) {
+  for (std::int64_t i = 0; i < finish.lanes; i += n) {
     const auto sum = whole_sums(finish, pixel_sum, sums, i);
     const auto scaled = hn::Mul(hn::ConvertTo(df, sum), hn::LoadU(df, finish.multipliers + i));
     const auto number = hn::IfThenElse(hn::IsNaN(scaled), hn::Zero(df), scaled);
@@ -158,7 +158,7 @@ void lane_words(const ByteLaneFinish& finish, std::int32_t pixel_sum, const std:
                 std::int32_t* out) {
   const hn::ScalableTag<std::int32_t> di;
   const auto n = static_cast<std::int64_t>(hn::Lanes(di));
-  for (std::int64_t i = 0; i < kPanelPixels; i += n) {
+  for (std::int64_t i = 0; i < finish.lanes; i += n) {
     hn::StoreU(whole_sums(finish, pixel_sum, sums, i), di, out + i);
   }
 }

@@ -29,16 +29,17 @@ struct ByteLaneDot {
 void byte_lane_dot(const ByteLaneDot& dot, std::int32_t* sums);
 
 // What becomes of the sums of a pixel: sum + offset - zero point * pixel sum, then re-quantised
-// (arith/integer.h) and clamped to 8 bits, or as it is. Vectors have kPanelPixels elements.
+// (arith/integer.h) and clamped to 8 bits, or as it is. Vectors have `lanes` elements.
 struct ByteLaneFinish {
   const std::int32_t* offsets = nullptr;
   const std::int32_t* zero_points = nullptr;  // null: all 0
   const float* multipliers = nullptr;
+  std::int64_t lanes = 0;  // a multiple of kStripPixels
   bool to_unsigned = false;
   std::int32_t output_zero_point = 0;    // within +-2^16
   std::int32_t lowest = 0, highest = 0;  // of the result, within its format
 };
-// kPanelPixels results of one pixel.
+// The results of one pixel.
 void finish_lane_bytes(const ByteLaneFinish& finish, std::int32_t pixel_sum,
                        const std::int32_t* sums, std::byte* out);
 void finish_lane_words(const ByteLaneFinish& finish, std::int32_t pixel_sum,
