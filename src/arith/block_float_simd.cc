@@ -209,72 +209,144 @@ inline constexpr std::int64_t kStagedRows = 128;
 
 #if HWY_TARGET != HWY_AVX3 && HWY_TARGET != HWY_AVX3_DL
 
-// Rows staged for a part of a tile, so that whole vectors can be read.
+// Rows that are not whole, staged so that whole vectors can be read.
 struct alignas(64) StagedRows {
   std::uint16_t rows[kStagedRows][kTile];
 };
 
-// Where the rows of an f16 tile begin. A part of a tile is copied to `staged` and padded with
-// zeros.
+#if HWY_TARGET == HWY_SCALAR
+HWY_INLINE void copy_halves(const std::uint16_t* source, std::size_t count, std::uint16_t* target) {
+  std::memcpy(target, source, count * sizeof(std::uint16_t));
+}
+#else
+// Few elements, without a call: whole vectors, the last of which begins where it ends with the elements.
+HWY_INLINE void copy_halves(const std::uint16_t* source, std::size_t count, std::uint16_t* target) {
+  const hn::ScalableTag<std::uint16_t> dw;
+  const std::size_t n = hn::Lanes(dw);
+  if (count < n) {
+    std::memcpy(target, source, count * sizeof(std::uint16_t));
+    return;
+  }
+  for (std::size_t i = 0; i + n < count; i += n)
+    hn::StoreU(hn::LoadU(dw, source + i), dw, target + i);
+  hn::StoreU(hn::LoadU(dw, source + count - n), dw, target + count - n);
+}
+#endif
+
+// Columns that are looked at of a tile of `count`: whole vectors.
+HWY_INLINE std::size_t whole_columns(std::size_t count) {
+  const std::size_t n = hn::Lanes(hn::ScalableTag<std::uint16_t>());
+  return (count + n - 1) / n * n;
+}
+
+// The lanes of a row that there are, others zero.
+HWY_INLINE void stage_lanes(const std::uint16_t* row, std::uint64_t lanes, std::size_t count,
+                            std::uint16_t* staged) {
+  std::memset(staged, 0, whole_columns(count) * sizeof(std::uint16_t));
+  while (lanes != 0) {
+    const auto first = static_cast<std::size_t>(std::countr_zero(lanes));
+    const auto count = static_cast<std::size_t>(std::countr_one(lanes >> first));
+    copy_halves(row + first, count, staged + first);
+    if (first + count == kTile) return;
+    lanes &= ~std::uint64_t{0} << (first + count);
+  }
+}
+
+// Where the rows of an f16 tile begin: whole ones where they lie, others are copied to `staged`.
 class F16Tile {
  public:
+  // Of more rows than kStagedRows all have to be whole.
   F16Tile(const ColumnBlocks& blocks, std::size_t first, std::size_t count, StagedRows& staged)
-      : blocks_(blocks),
-        first_(first),
-        staged_(count < kTile || blocks.lanes != nullptr ? &staged : nullptr) {
-    if (staged_ == nullptr) return;
+      : blocks_(blocks), first_(first) {
+    if (blocks.row_count > kStagedRows) return;
+    const std::uint64_t whole = present_lanes(~std::uint64_t{0}, whole_columns(count));
     for (std::int64_t row = 0; row < blocks.row_count; ++row) {
-      std::memset(staged.rows[row], 0, sizeof staged.rows[row]);
-      if (blocks.lanes == nullptr) {
-        std::memcpy(staged.rows[row], in_memory(row), count * sizeof(std::uint16_t));
-      } else if (blocks.rows[row] != nullptr) {
-        copy_lanes(blocks.rows[row], present_lanes(blocks.lanes[row], count), sizeof(std::uint16_t),
-                   reinterpret_cast<std::uint8_t*>(staged.rows[row]));
+      const auto* const halves = static_cast<const std::uint16_t*>(blocks.rows[row]);
+      const std::uint64_t lanes =
+          halves == nullptr
+              ? 0
+              : present_lanes(blocks.lanes == nullptr ? whole : blocks.lanes[row], count);
+      if (lanes == 0) {
+        rows_[row] = kZeros;
+      } else if (lanes == whole) {
+        rows_[row] = halves + first;
+      } else {
+        stage_lanes(halves + first, lanes, count, staged.rows[row]);
+        rows_[row] = staged.rows[row];
       }
     }
   }
   const std::uint16_t* row(std::int64_t row) const {
     if (row >= blocks_.row_count) return kZeros;
-    return staged_ != nullptr ? staged_->rows[row] : in_memory(row);
-  }
-
- private:
-  const std::uint16_t* in_memory(std::int64_t row) const {
+    if (blocks_.row_count <= kStagedRows) return rows_[row];
     const void* data = blocks_.rows[row];
     return data == nullptr ? kZeros : static_cast<const std::uint16_t*>(data) + first_;
   }
 
+ private:
   HWY_ALIGN static constexpr std::uint16_t kZeros[kTile] = {};
   const ColumnBlocks& blocks_;
   std::size_t first_;
-  const StagedRows* staged_;
+  const std::uint16_t* rows_[kStagedRows];
 };
+
+// The magnitudes of the largest elements of kVectors vectors of columns, as bits of f16.
+template <std::size_t kVectors>
+HWY_INLINE void largest_of_columns(const F16Tile& tile, std::int64_t rows, std::size_t first,
+                                   std::uint16_t* largest) {
+  const hn::ScalableTag<std::uint16_t> dw;
+  const std::size_t n = hn::Lanes(dw);
+  const auto magnitude_mask = hn::Set(dw, std::uint16_t{0x7FFF});
+  auto left = hn::Zero(dw), right = hn::Zero(dw);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::uint16_t* const halves = tile.row(row) + first;
+    left = hn::Max(left, hn::And(hn::LoadU(dw, halves), magnitude_mask));
+    if constexpr (kVectors == 2) {
+      right = hn::Max(right, hn::And(hn::LoadU(dw, halves + n), magnitude_mask));
+    }
+  }
+  hn::Store(left, dw, largest + first);
+  if constexpr (kVectors == 2) hn::Store(right, dw, largest + first + n);
+}
+
+// Of a tile's first whole_columns(); the largest of all.
+HWY_INLINE std::uint16_t largest_halves(const F16Tile& tile, std::int64_t rows, std::size_t count,
+                                        std::uint16_t* largest) {
+  const std::size_t n = hn::Lanes(hn::ScalableTag<std::uint16_t>());
+  const std::size_t columns = whole_columns(count);
+  std::size_t i = 0;
+  for (; i + 2 * n <= columns; i += 2 * n) largest_of_columns<2>(tile, rows, i, largest);
+  if (i < columns) largest_of_columns<1>(tile, rows, i, largest);
+  return *std::max_element(largest, largest + columns);
+}
+
+// Of a row's mantissas in the lower halves of lanes: the even row's there, the odd row's in the upper halves.
+HWY_INLINE hn::Vec<I32> pair_lower_halves(hn::Vec<I32> even, hn::Vec<I32> odd) {
+#if HWY_TARGET == HWY_SCALAR
+  return pair_lanes(even, odd);
+#else
+  const hn::ScalableTag<std::int16_t> d16;
+  return hn::BitCast(I32(),
+                     hn::OddEven(hn::BitCast(d16, hn::ShiftLeft<16>(odd)), hn::BitCast(d16, even)));
+#endif
+}
 
 // A tile of f16. False, with no mantissa written, when it has a NaN or an infinity.
 template <bool kClamps>
 bool quantise_f16_tile(const ColumnBlocks& blocks, const F16Tile& tile, std::size_t first,
                        std::size_t count) {
-  const hn::ScalableTag<std::uint16_t> dw;
   const F32 df;
   const U16Half dh;
   HWY_ALIGN std::uint16_t largest[kTile] = {};
-  const auto magnitude_mask = hn::Set(dw, std::uint16_t{0x7FFF});
-  for (std::size_t i = 0; i < count; i += hn::Lanes(dw)) {
-    auto running = hn::Zero(dw);
-    for (std::int64_t row = 0; row < blocks.row_count; ++row) {
-      running = hn::Max(running, hn::And(hn::LoadU(dw, tile.row(row) + i), magnitude_mask));
-    }
-    hn::Store(running, dw, largest + i);
-  }
-  HWY_ALIGN float scale[kTile] = {};
-  bool finite = true;
-  for (std::size_t i = 0; i < count; ++i) {
-    finite &= largest[i] <= kF16LargestBits;
+  if (largest_halves(tile, blocks.row_count, count, largest) > kF16LargestBits) return false;
+  HWY_ALIGN float scale[kTile];
+  std::uint8_t exponents[kTile];
+  for (std::size_t i = 0; i < kTile; ++i) {
     const int exponent = std::max(largest[i] >> 10, 1);
     scale[i] = power_of_two(blocks.mantissa_bits - 1 - (exponent - 15));
-    blocks.exponents[first + i] = static_cast<std::uint8_t>(exponent);
+    exponents[i] = static_cast<std::uint8_t>(exponent);
   }
-  if (!finite) return false;
+  std::memcpy(blocks.exponents + first, exponents, count);
   const auto limit = hn::Set(df, static_cast<float>((1 << blocks.mantissa_bits) - 1));
   for (std::int64_t row = 0; row < blocks.row_count; row += 2) {
     const std::uint16_t* even = tile.row(row);
@@ -282,7 +354,7 @@ bool quantise_f16_tile(const ColumnBlocks& blocks, const F16Tile& tile, std::siz
     std::int16_t* target = blocks.mantissas + (row / 2) * blocks.pair_stride + 2 * first;
     for (std::size_t i = 0; i < count; i += hn::Lanes(df)) {
       const auto factor = hn::Load(df, scale + i);
-      const auto pairs = pair_lanes(
+      const auto pairs = pair_lower_halves(
           quantise_halves<kClamps>(float_from_f16(hn::LoadU(dh, even + i)), factor, limit),
           quantise_halves<kClamps>(float_from_f16(hn::LoadU(dh, odd + i)), factor, limit));
       store_pairs(pairs, count - i, target + 2 * i);

@@ -7,7 +7,9 @@
 // u8 and i16 whatever their zero point. i32 results and odd zero points go one by one.
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <limits>
 
 #include "arith/vector_ops.h"
@@ -126,8 +128,70 @@ void quantize_array(const Operand& in, float scale, std::int32_t zero_point, con
   }
 }
 
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+
+// 32 sums to bytes. Of finite multipliers there is no NaN; packing saturates.
+template <bool kToUnsigned>
+HWY_INLINE __m256i requantised_bytes(const std::int32_t* sums, __m256 multiplier, __m256i shift) {
+  const auto rounded = [&](std::size_t at) HWY_ATTR {
+    const __m256i sum = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums + at));
+    const __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), multiplier);
+    const __m256 bounded =
+        _mm256_min_ps(_mm256_max_ps(scaled, _mm256_set1_ps(-0x1p18f)), _mm256_set1_ps(0x1p18f));
+    return _mm256_add_epi32(_mm256_cvtps_epi32(bounded), shift);
+  };
+  const __m256i low = _mm256_packs_epi32(rounded(0), rounded(8));
+  const __m256i high = _mm256_packs_epi32(rounded(16), rounded(24));
+  const __m256i bytes =
+      kToUnsigned ? _mm256_packus_epi16(low, high) : _mm256_packs_epi16(low, high);
+  return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+template <bool kToUnsigned>
+HWY_INLINE void requantise_bytes(const std::int32_t* accumulators, float multiplier,
+                                 std::int32_t zero_point, const Output& out) {
+  constexpr std::size_t kLanes = 32;
+  const auto total = static_cast<std::size_t>(out.count);
+  const __m256 scale = _mm256_set1_ps(multiplier);
+  const __m256i shift = _mm256_set1_epi32(zero_point);
+  std::uint8_t* const bytes = bytes_at(out, 0);
+  std::size_t i = 0;
+  for (; i + kLanes <= total; i += kLanes) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(bytes + i),
+                        requantised_bytes<kToUnsigned>(accumulators + i, scale, shift));
+  }
+  if (i == total) return;
+  HWY_ALIGN std::int32_t rest[kLanes] = {};
+  HWY_ALIGN std::uint8_t last[kLanes];
+  std::memcpy(rest, accumulators + i, (total - i) * sizeof(std::int32_t));
+  _mm256_store_si256(reinterpret_cast<__m256i*>(last),
+                     requantised_bytes<kToUnsigned>(rest, scale, shift));
+  std::memcpy(bytes + i, last, total - i);
+}
+
+// False where the numbers or the format need the general form.
+HWY_INLINE bool requantise_to_bytes(const std::int32_t* accumulators, float multiplier,
+                                    std::int32_t zero_point, const Output& out) {
+  if (!std::isfinite(multiplier) || format_bytes(out.format) != 1) return false;
+  if (out.format == Format::kU8) {
+    requantise_bytes<true>(accumulators, multiplier, zero_point, out);
+  } else {
+    requantise_bytes<false>(accumulators, multiplier, zero_point, out);
+  }
+  return true;
+}
+
+#else
+
+HWY_INLINE bool requantise_to_bytes(const std::int32_t*, float, std::int32_t, const Output&) {
+  return false;
+}
+
+#endif
+
 void requantise_array(const std::int32_t* accumulators, float multiplier, std::int32_t zero_point,
                       const Output& out) {
+  if (requantise_to_bytes(accumulators, multiplier, zero_point, out)) return;
   const F32 df;
   const I32 di;
   const auto total = static_cast<std::size_t>(out.count);

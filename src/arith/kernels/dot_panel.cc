@@ -62,16 +62,23 @@ void scaled_panel(const PanelDot& dot, double* sums) {
   }
 }
 
-void integer_panel(const PanelDot& dot, std::int32_t* sums) {
+template <bool kAdds>
+void integer_panel_of(const PanelDot& dot, std::int32_t* sums) {
   for (std::int64_t channel = 0; channel < dot.channels; ++channel) {
     for (std::int64_t pixel = 0; pixel < dot.strips * kStripPixels; ++pixel) {
-      std::uint32_t total = 0;
+      std::uint32_t total =
+          kAdds ? static_cast<std::uint32_t>(sums[channel * kPanelPixels + pixel]) : 0;
       for (const PanelSegment& segment : dot.segments) {
         total += static_cast<std::uint32_t>(pixel_dot(dot, segment, channel, pixel));
       }
       sums[channel * kPanelPixels + pixel] = static_cast<std::int32_t>(total);
     }
   }
+}
+
+void integer_panel(const PanelDot& dot, std::int32_t* sums) { integer_panel_of<false>(dot, sums); }
+void add_integer_panel(const PanelDot& dot, std::int32_t* sums) {
+  integer_panel_of<true>(dot, sums);
 }
 
 #else
@@ -153,8 +160,12 @@ HWY_NOINLINE void segment_dot(const PanelDot& dot, const PanelSegment& segment, 
   const std::int64_t stride = dot.pair_stride;
   const std::int64_t pairs = segment.pairs;
   [[maybe_unused]] constexpr std::int64_t kPairsAhead = 12;
+  // Of few pixels each weight is read once, too.
+  [[maybe_unused]] constexpr std::int64_t kWeightPairsAhead = 64;
   for (std::int64_t pair = 0; pair < pairs; ++pair) {
     Operand operands[kVectors];
+    if constexpr (kChannels > 1)
+      __builtin_prefetch(weights + (pair + kWeightPairsAhead) * kChannels);
     unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
       operands[v] = to_operand(hn::LoadU(d16, x[v] + pair * stride));
       // A single pixel passes over weights that are read once.
@@ -223,7 +234,7 @@ void scaled_pixels(const PanelDot& dot, std::int64_t pixel, double* totals) {
   }
 }
 
-template <int kVectors, int kChannels>
+template <bool kAdds, int kVectors, int kChannels>
 void integer_pixels(const PanelDot& dot, std::int64_t pixel, std::int32_t* totals) {
   const I32 d32;
   const auto n = static_cast<std::int64_t>(hn::Lanes(d32));
@@ -236,20 +247,22 @@ void integer_pixels(const PanelDot& dot, std::int64_t pixel, std::int32_t* total
   }
   for (std::int64_t c = 0; c < kChannels; ++c) {
     for (std::int64_t v = 0; v < kVectors; ++v) {
-      hn::StoreU(hn::Load(d32, sums.lanes + (c * kVectors + v) * n), d32,
-                 totals + c * kPanelPixels + pixel + v * n);
+      auto sum = hn::Load(d32, sums.lanes + (c * kVectors + v) * n);
+      std::int32_t* const target = totals + c * kPanelPixels + pixel + v * n;
+      if constexpr (kAdds) sum = hn::Add(sum, hn::LoadU(d32, target));
+      hn::StoreU(sum, d32, target);
     }
   }
 }
 
 // Chooses how many registers work side by side: four where there are 32 of them, else two.
-template <int kChannels, typename Total>
+template <int kChannels, bool kAdds, typename Total>
 void panel_channels(const PanelDot& dot, Total* totals) {
   const auto run = [&]<int kVectors>(std::int64_t pixel) {
     if constexpr (sizeof(Total) == sizeof(double)) {
       scaled_pixels<kVectors, kChannels>(dot, pixel, totals);
     } else {
-      integer_pixels<kVectors, kChannels>(dot, pixel, totals);
+      integer_pixels<kAdds, kVectors, kChannels>(dot, pixel, totals);
     }
   };
   constexpr std::size_t kLanes = HWY_MAX_BYTES / sizeof(std::int32_t);
@@ -272,26 +285,28 @@ void panel_channels(const PanelDot& dot, Total* totals) {
   }
 }
 
-template <typename Total>
+// kAdds: of integers.
+template <bool kAdds = false, typename Total>
 HWY_INLINE void panel(const PanelDot& dot, Total* totals) {
   switch (dot.channels) {
     case 1:
-      return panel_channels<1>(dot, totals);
+      return panel_channels<1, kAdds>(dot, totals);
     case 2:
-      return panel_channels<2>(dot, totals);
+      return panel_channels<2, kAdds>(dot, totals);
     case 3:
-      return panel_channels<3>(dot, totals);
+      return panel_channels<3, kAdds>(dot, totals);
     case 4:
-      return panel_channels<4>(dot, totals);
+      return panel_channels<4, kAdds>(dot, totals);
     case 5:
-      return panel_channels<5>(dot, totals);
+      return panel_channels<5, kAdds>(dot, totals);
     default:
-      return panel_channels<6>(dot, totals);
+      return panel_channels<6, kAdds>(dot, totals);
   }
 }
 
 void scaled_panel(const PanelDot& dot, double* sums) { panel(dot, sums); }
 void integer_panel(const PanelDot& dot, std::int32_t* sums) { panel(dot, sums); }
+void add_integer_panel(const PanelDot& dot, std::int32_t* sums) { panel<true>(dot, sums); }
 
 #endif  // vectors
 
@@ -328,173 +343,195 @@ HWY_INLINE hn::Vec<hn::Rebind<float, F64>> narrow_to_odd(hn::Vec<F64> v) {
   return hn::DemoteTo(hn::Rebind<float, F64>(), odd);
 }
 
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
-
-// 16 finite sums cut to binary32, the last bit set where bits were lost.
-HWY_INLINE __m512 to_odd(__m512d low, __m512d high) {
-  constexpr int kCut = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
-  const __m512i lost = _mm512_set1_epi64((std::int64_t{1} << 29) - 1);
-  const __m512 cut = _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvt_roundpd_ps(low, kCut)),
-                                        _mm512_cvt_roundpd_ps(high, kCut), 1);
-  const __mmask16 inexact = _mm512_kunpackb(_mm512_test_epi64_mask(_mm512_castpd_si512(high), lost),
-                                            _mm512_test_epi64_mask(_mm512_castpd_si512(low), lost));
-  const __m512i bits = _mm512_castps_si512(cut);
-  return _mm512_castsi512_ps(_mm512_mask_or_epi32(bits, inexact, bits, _mm512_set1_epi32(1)));
-}
-
-// Sums to f16, bounded by a clamp where there is one.
+// Finite sums to f16, bounded by a clamp where there is one.
 template <bool kClamps>
 struct HalfRounding {
-  __m512 lowest, highest, largest;
+  hn::Vec<lanes::F32> lowest, highest;
 
   explicit HalfRounding(const TileFinish& finish)
-      : lowest(_mm512_set1_ps(finish.lowest)),
-        highest(_mm512_set1_ps(finish.highest)),
-        largest(_mm512_set1_ps(65504.0f)) {}
+      : lowest(hn::Set(lanes::F32(), finish.lowest)),
+        highest(hn::Set(lanes::F32(), finish.highest)) {}
 
-  HWY_INLINE void store(__m512d low, __m512d high, std::uint16_t* halves) const {
-    constexpr int kLesserMagnitude = 2;  // with the sign of the first
-    __m512 v = to_odd(low, high);
+  HWY_INLINE hn::Vec<lanes::F32> clamped(hn::Vec<lanes::F32> v) const {
+    if constexpr (!kClamps) return v;
+#if HWY_ARCH_X86
     // Of two zeros both take the second.
-    if constexpr (kClamps) v = _mm512_min_ps(_mm512_max_ps(v, lowest), highest);
-    const __m512 bounded = _mm512_range_ps(v, largest, kLesserMagnitude);
+    return hn::Min(hn::Max(v, lowest), highest);
+#else
+    v = hn::IfThenElse(hn::Le(v, lowest), lowest, v);
+    return hn::IfThenElse(hn::Ge(v, highest), highest, v);
+#endif
+  }
+
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  // Cut to binary32, the last bit set where bits were lost.
+  static HWY_INLINE __m512 to_odd(__m512d low, __m512d high) {
+    constexpr int kCut = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
+    const __m512i lost = _mm512_set1_epi64((std::int64_t{1} << 29) - 1);
+    const __m512 cut = _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvt_roundpd_ps(low, kCut)),
+                                          _mm512_cvt_roundpd_ps(high, kCut), 1);
+    const __mmask16 inexact =
+        _mm512_kunpackb(_mm512_test_epi64_mask(_mm512_castpd_si512(high), lost),
+                        _mm512_test_epi64_mask(_mm512_castpd_si512(low), lost));
+    const __m512i bits = _mm512_castps_si512(cut);
+    return _mm512_castsi512_ps(_mm512_mask_or_epi32(bits, inexact, bits, _mm512_set1_epi32(1)));
+  }
+
+  HWY_INLINE void store(hn::Vec<F64> low, hn::Vec<F64> high, std::uint16_t* halves) const {
+    constexpr int kLesserMagnitude = 2;  // with the sign of the first
+    const hn::Vec<lanes::F32> v = clamped(hn::Vec<lanes::F32>{to_odd(low.raw, high.raw)});
+    const __m512 bounded = _mm512_range_ps(v.raw, _mm512_set1_ps(65504.0f), kLesserMagnitude);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(halves),
                         _mm512_cvtps_ph(bounded, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
   }
+#else
+  // Whether rounding to f16 by way of the nearest binary32 number may be another number than
+  // rounding at once: next to a tie, and where f16 is subnormal.
+  static HWY_INLINE bool is_doubtful(hn::Vec<lanes::F32> v) {
+    const lanes::F32 df;
+    const lanes::U32 du;
+    const auto lower_bits = hn::And(hn::BitCast(du, v), hn::Set(du, 0x1FFFu));
+    const auto tie = hn::RebindMask(df, hn::Eq(lower_bits, hn::Set(du, 0x1000u)));
+    const auto small = hn::And(hn::Lt(hn::Abs(v), hn::Set(df, 0x1p-14f)), hn::Ne(v, hn::Zero(df)));
+    return !hn::AllFalse(df, hn::Or(tie, small));
+  }
+
+  HWY_INLINE void store(hn::Vec<F64> low, hn::Vec<F64> high, std::uint16_t* halves) const {
+    const lanes::F32 df;
+    const hn::Rebind<float, F64> dn;
+    auto v = clamped(hn::Combine(df, hn::DemoteTo(dn, high), hn::DemoteTo(dn, low)));
+    if (HWY_UNLIKELY(is_doubtful(v))) {
+      v = clamped(hn::Combine(df, narrow_to_odd(high), narrow_to_odd(low)));
+    }
+#if TESSERA_NATIVE_F16
+    const auto largest = hn::Set(df, 65504.0f);
+    const auto bounded = hn::Max(hn::Min(v, largest), hn::Neg(largest));
+    const hn::Rebind<hwy::float16_t, lanes::F32> dh;
+    hn::StoreU(hn::BitCast(lanes::U16Half(), hn::DemoteTo(dh, bounded)), lanes::U16Half(), halves);
+#else
+    hn::StoreU(lanes::f16_from_float(v), lanes::U16Half(), halves);
+#endif
+  }
+#endif
 };
 
 template <bool kClamps>
 HWY_INLINE void finish_f16_as(const TileFinish& finish, std::byte* out) {
+  const F64 d64;
+  const auto n = static_cast<std::int64_t>(hn::Lanes(d64));
   const HalfRounding<kClamps> rounding(finish);
   for (std::int64_t c = 0; c < finish.channels; ++c) {
-    const __m512d bias = _mm512_set1_pd(finish.biases[c]);
+    const auto bias = hn::Set(d64, finish.biases[c]);
     const double* sums = finish.sums + c * kPanelPixels;
     auto* halves = reinterpret_cast<std::uint16_t*>(out + c * finish.out_stride);
-    for (std::int64_t i = 0; i < finish.pixels; i += 16) {
-      rounding.store(_mm512_add_pd(_mm512_loadu_pd(sums + i), bias),
-                     _mm512_add_pd(_mm512_loadu_pd(sums + i + 8), bias), halves + i);
+    for (std::int64_t i = 0; i < finish.pixels; i += 2 * n) {
+      rounding.store(hn::Add(hn::LoadU(d64, sums + i), bias),
+                     hn::Add(hn::LoadU(d64, sums + i + n), bias), halves + i);
     }
   }
 }
 
 // The last segment of a dot, its scales, what came before (or nothing), the bias and the rounding, all in
-// registers.
+// registers. From `pixel` on.
 template <bool kFirst, bool kClamps, int kVectors, int kChannels>
 HWY_NOINLINE void last_segment_f16(const PanelDot& dot, const TileFinish& finish,
-                                   const double* before, std::byte* out) {
+                                   std::int64_t pixel, std::byte* out) {
+  const I32 d32;
+  const F64 d64;
+  const hn::Half<I32> dh;
+  const auto n = static_cast<std::int64_t>(hn::Lanes(d32));
   TileSums sums;
   const PanelSegment& segment = dot.segments.back();
-  segment_dot<true, kVectors, kChannels>(dot, segment, 0, sums.lanes);
+  segment_dot<true, kVectors, kChannels>(dot, segment, pixel, sums.lanes);
   const HalfRounding<kClamps> rounding(finish);
   const double* weight_scales = dot.weight_scales + segment.weight_block * kChannels;
   for (std::int64_t v = 0; v < kVectors; ++v) {
-    const __m512d first = _mm512_loadu_pd(segment.scales[v]);
-    const __m512d second = _mm512_loadu_pd(segment.scales[v] + 8);
+    const Lane lane = lane_of(pixel + v * n);
+    const double* const scales = segment.scales[lane.strip] + lane.offset;
+    const auto first = hn::LoadU(d64, scales), second = hn::LoadU(d64, scales + n / 2);
     for (std::int64_t c = 0; c < kChannels; ++c) {
-      const __m512i d = _mm512_load_si512(sums.lanes + (c * kVectors + v) * kStripPixels);
-      const __m512d weight = _mm512_set1_pd(weight_scales[c]);
-      const __m512d bias = _mm512_set1_pd(finish.biases[c]);
-      const __m512d low = _mm512_mul_pd(_mm512_cvtepi32_pd(_mm512_castsi512_si256(d)), first);
-      const __m512d high =
-          _mm512_mul_pd(_mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(d, 1)), second);
+      const auto d = hn::Load(d32, sums.lanes + (c * kVectors + v) * n);
+      const auto weight = hn::Set(d64, weight_scales[c]);
+      const auto bias = hn::Set(d64, finish.biases[c]);
+      const auto low = hn::Mul(hn::PromoteTo(d64, hn::LowerHalf(dh, d)), first);
+      const auto high = hn::Mul(hn::PromoteTo(d64, hn::UpperHalf(dh, d)), second);
       auto* const halves =
-          reinterpret_cast<std::uint16_t*>(out + c * finish.out_stride) + v * kStripPixels;
+          reinterpret_cast<std::uint16_t*>(out + c * finish.out_stride) + pixel + v * n;
       if constexpr (kFirst) {
         // The product is exact: a power of two times a whole number.
-        rounding.store(_mm512_fmadd_pd(low, weight, bias), _mm512_fmadd_pd(high, weight, bias),
-                       halves);
+        rounding.store(hn::MulAdd(low, weight, bias), hn::MulAdd(high, weight, bias), halves);
       } else {
-        const double* const total = before + c * kPanelPixels + v * kStripPixels;
-        rounding.store(
-            _mm512_add_pd(_mm512_fmadd_pd(low, weight, _mm512_loadu_pd(total)), bias),
-            _mm512_add_pd(_mm512_fmadd_pd(high, weight, _mm512_loadu_pd(total + 8)), bias), halves);
+        const double* const before = finish.sums + c * kPanelPixels + pixel + v * n;
+        rounding.store(hn::Add(hn::MulAdd(low, weight, hn::LoadU(d64, before)), bias),
+                       hn::Add(hn::MulAdd(high, weight, hn::LoadU(d64, before + n / 2)), bias),
+                       halves);
       }
     }
   }
 }
 
 template <int kVectors, int kChannels>
-HWY_INLINE void dot_f16_pixels(const PanelDot& dot, const TileFinish& finish, double* sums,
-                               std::byte* out) {
+HWY_INLINE void dot_f16_pixels(const PanelDot& dot, const TileFinish& finish, std::int64_t pixel,
+                               double* sums, std::byte* out) {
   if (dot.segments.size() == 1) {
     return finish.clamps
-               ? last_segment_f16<true, true, kVectors, kChannels>(dot, finish, sums, out)
-               : last_segment_f16<true, false, kVectors, kChannels>(dot, finish, sums, out);
+               ? last_segment_f16<true, true, kVectors, kChannels>(dot, finish, pixel, out)
+               : last_segment_f16<true, false, kVectors, kChannels>(dot, finish, pixel, out);
   }
   PanelDot before = dot;
   before.segments = dot.segments.first(dot.segments.size() - 1);
-  scaled_pixels<kVectors, kChannels>(before, 0, sums);
+  scaled_pixels<kVectors, kChannels>(before, pixel, sums);
   return finish.clamps
-             ? last_segment_f16<false, true, kVectors, kChannels>(dot, finish, sums, out)
-             : last_segment_f16<false, false, kVectors, kChannels>(dot, finish, sums, out);
+             ? last_segment_f16<false, true, kVectors, kChannels>(dot, finish, pixel, out)
+             : last_segment_f16<false, false, kVectors, kChannels>(dot, finish, pixel, out);
 }
 
 template <int kVectors>
-void dot_f16_channels(const PanelDot& dot, const TileFinish& finish, double* sums, std::byte* out) {
+HWY_INLINE void dot_f16_channels(const PanelDot& dot, const TileFinish& finish, std::int64_t pixel,
+                                 double* sums, std::byte* out) {
   switch (dot.channels) {
     case 1:
-      return dot_f16_pixels<kVectors, 1>(dot, finish, sums, out);
+      return dot_f16_pixels<kVectors, 1>(dot, finish, pixel, sums, out);
     case 2:
-      return dot_f16_pixels<kVectors, 2>(dot, finish, sums, out);
+      return dot_f16_pixels<kVectors, 2>(dot, finish, pixel, sums, out);
     case 3:
-      return dot_f16_pixels<kVectors, 3>(dot, finish, sums, out);
+      return dot_f16_pixels<kVectors, 3>(dot, finish, pixel, sums, out);
     case 4:
-      return dot_f16_pixels<kVectors, 4>(dot, finish, sums, out);
+      return dot_f16_pixels<kVectors, 4>(dot, finish, pixel, sums, out);
     case 5:
-      return dot_f16_pixels<kVectors, 5>(dot, finish, sums, out);
+      return dot_f16_pixels<kVectors, 5>(dot, finish, pixel, sums, out);
     default:
-      return dot_f16_pixels<kVectors, 6>(dot, finish, sums, out);
+      return dot_f16_pixels<kVectors, 6>(dot, finish, pixel, sums, out);
   }
 }
 
 void dot_f16(const PanelDot& dot, const TileFinish& finish, double* sums, std::byte* out) {
-  switch (dot.strips) {
-    case 1:
-      return dot_f16_channels<1>(dot, finish, sums, out);
-    case 2:
-      return dot_f16_channels<2>(dot, finish, sums, out);
-    case 3:
-      return dot_f16_channels<3>(dot, finish, sums, out);
-    default:
-      return dot_f16_channels<4>(dot, finish, sums, out);
-  }
-}
-
-#else
-
-template <bool kClamps>
-HWY_INLINE void finish_f16_as(const TileFinish& finish, std::byte* out) {
-  const F64 d64;
-  const lanes::F32 d32;
-  const lanes::U16Half d16;
-  const auto n = static_cast<std::int64_t>(hn::Lanes(d64));
-  const auto lowest = hn::Set(d32, finish.lowest);
-  const auto highest = hn::Set(d32, finish.highest);
-  for (std::int64_t c = 0; c < finish.channels; ++c) {
-    const auto bias = hn::Set(d64, finish.biases[c]);
-    const double* sums = finish.sums + c * kPanelPixels;
-    auto* halves = reinterpret_cast<std::uint16_t*>(out + c * finish.out_stride);
-    for (std::int64_t i = 0; i < finish.pixels; i += 2 * n) {
-      const auto low = narrow_to_odd(hn::Add(hn::LoadU(d64, sums + i), bias));
-      const auto high = narrow_to_odd(hn::Add(hn::LoadU(d64, sums + i + n), bias));
-      auto v = hn::Combine(d32, high, low);
-      if constexpr (kClamps) {
-        v = hn::IfThenElse(hn::Le(v, lowest), lowest, v);
-        v = hn::IfThenElse(hn::Ge(v, highest), highest, v);
-      }
-      hn::StoreU(lanes::f16_from_float(v), d16, halves + i);
+  constexpr std::size_t kLanes = HWY_MAX_BYTES / sizeof(std::int32_t);
+  if constexpr (kLanes == kStripPixels) {
+    switch (dot.strips) {
+      case 1:
+        return dot_f16_channels<1>(dot, finish, 0, sums, out);
+      case 2:
+        return dot_f16_channels<2>(dot, finish, 0, sums, out);
+      case 3:
+        return dot_f16_channels<3>(dot, finish, 0, sums, out);
+      default:
+        return dot_f16_channels<4>(dot, finish, 0, sums, out);
+    }
+  } else {
+    const auto step = 2 * static_cast<std::int64_t>(hn::Lanes(I32()));
+    for (std::int64_t pixel = 0; pixel < dot.strips * kStripPixels; pixel += step) {
+      dot_f16_channels<2>(dot, finish, pixel, sums, out);
     }
   }
 }
-
-#endif
 
 void finish_f16(const TileFinish& finish, std::byte* out) {
   finish.clamps ? finish_f16_as<true>(finish, out) : finish_f16_as<false>(finish, out);
 }
 #endif
 
-#if HWY_TARGET != HWY_AVX3 && HWY_TARGET != HWY_AVX3_DL
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
 void dot_f16(const PanelDot& dot, const TileFinish& finish, double* sums, std::byte* out) {
   scaled_panel(dot, sums);
   finish_f16(finish, out);
@@ -513,6 +550,7 @@ namespace tessera::kernels {
 
 HWY_EXPORT(scaled_panel);
 HWY_EXPORT(integer_panel);
+HWY_EXPORT(add_integer_panel);
 HWY_EXPORT(round_doubles);
 HWY_EXPORT(finish_f16);
 HWY_EXPORT(dot_f16);
@@ -521,6 +559,10 @@ void dot_panel(const PanelDot& dot, double* sums) { HWY_DYNAMIC_DISPATCH(scaled_
 
 void dot_panel_integer(const PanelDot& dot, std::int32_t* sums) {
   HWY_DYNAMIC_DISPATCH(integer_panel)(dot, sums);
+}
+
+void add_panel_integer(const PanelDot& dot, std::int32_t* sums) {
+  HWY_DYNAMIC_DISPATCH(add_integer_panel)(dot, sums);
 }
 
 void round_sums(const double* sums, std::int64_t count, Format format, void* out) {

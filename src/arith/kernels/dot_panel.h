@@ -43,6 +43,8 @@ struct PanelDot {
 void dot_panel(const PanelDot& dot, double* sums);
 // Plain integers: sums modulo 2^32 over all segments; scales are not read.
 void dot_panel_integer(const PanelDot& dot, std::int32_t* sums);
+// The same, added to what is there.
+void add_panel_integer(const PanelDot& dot, std::int32_t* sums);
 
 // One rounding of binary64 sums to f16, bf16 or f32. `count` is at most 512; `sums` is aligned to
 // 64 bytes and readable up to the next multiple of 16.
@@ -51,7 +53,7 @@ void round_sums(const double* sums, std::int64_t count, Format format, void* out
 // The same for a tile of channels.
 void finish_tile(const TileFinish& finish, std::byte* out);
 // dot_panel() into `sums` (kTileChannels * kPanelPixels of them, overwritten), which are those of `finish`, then
-// finish_tile() for f16: together where there is AVX-512. There is at least one segment.
+// finish_tile() for f16, the last segment and the rounding together. There is at least one segment.
 void dot_and_finish(const PanelDot& dot, const TileFinish& finish, double* sums, std::byte* out);
 
 }  // namespace tessera::kernels

@@ -48,6 +48,9 @@ std::shared_ptr<const Product> make_kind(const ProductConfig& config, kernels::P
       if (format_bytes(config.moving_format) + format_bytes(weights.format) > 2) {
         return kernels::make_halves_product(config, weights, std::move(vectors));
       }
+      if (kernels::fits_byte_lane_product(config)) {
+        return kernels::make_byte_lane_product(config, weights, std::move(vectors));
+      }
       return kernels::make_byte_product(config, weights, std::move(vectors));
     case MatrixKind::kFloat:
       return kernels::make_float_product(config, std::move(weights), std::move(vectors));
@@ -119,7 +122,8 @@ std::shared_ptr<DynamicProduct> make_dynamic_product(const ProductConfig& config
 }
 
 bool runs_in_strips(const ProductConfig& config) {
-  return kernels::fits_row_product(config) || kernels::fits_lane_product(config);
+  return kernels::fits_row_product(config) || kernels::fits_lane_product(config) ||
+         kernels::fits_byte_lane_product(config);
 }
 
 }  // namespace tessera

@@ -59,6 +59,11 @@ std::int64_t PixelRuns::covered() const {
   return lanes;
 }
 
+bool lies_in_rows(const Surface& surface) {
+  return surface.partition_pitch == format_bytes(surface.format) &&
+         surface.channels <= surface.partitions;
+}
+
 std::byte* channel_base(const Surface& surface, std::int64_t channel) {
   if (channel < surface.partitions) return surface.base + channel * surface.partition_pitch;
   return surface.base + (channel % surface.partitions) * surface.partition_pitch +

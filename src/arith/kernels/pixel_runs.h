@@ -37,6 +37,9 @@ class PixelRuns {
   std::vector<PixelRun> runs_;
 };
 
+// Whether the channels of a pixel lie side by side.
+bool lies_in_rows(const Surface& surface);
+
 std::byte* channel_base(const Surface& surface, std::int64_t channel);
 std::int64_t row_offset(const Surface& surface, std::int64_t row);
 

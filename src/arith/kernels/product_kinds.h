@@ -20,7 +20,13 @@ bool fits_byte_tiles(const ProductConfig& config);
 std::shared_ptr<const Product> make_byte_tile_product(const ProductConfig& config,
                                                       const PlainWeights& weights,
                                                       ProductVectors vectors);
-// Either of the two, of operands of 8 bits.
+// The same with output channels as lanes: matrix products whose channels lie side by side, on processors
+// without matrix tiles.
+bool fits_byte_lane_product(const ProductConfig& config);
+std::shared_ptr<const Product> make_byte_lane_product(const ProductConfig& config,
+                                                      const PlainWeights& weights,
+                                                      ProductVectors vectors);
+// One of the first two, of operands of 8 bits.
 std::shared_ptr<const Product> make_byte_product(const ProductConfig& config,
                                                  const PlainWeights& weights,
                                                  ProductVectors vectors);

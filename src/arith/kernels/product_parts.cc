@@ -196,12 +196,16 @@ void store_integer_channel(const ProductConfig& config, const ProductVectors& ve
     scatter(sums, batch.runs, element, target);
     return;
   }
-  std::byte* lanes = scratch.reserve(batch.lanes * element);
+  const std::vector<PixelRun>& runs = batch.runs.runs();
+  const bool direct = runs.size() == 1 && runs[0].count == batch.lanes &&
+                      (batch.lanes == 1 || runs[0].step == element);
+  std::byte* const lanes =
+      direct ? target + runs[0].offset : scratch.reserve(batch.lanes * element);
   arith::simd::requantise(sums, vector_element(vectors.multipliers, output_channel, 1.0f),
                           config.output_zero_point,
                           {.format = config.output_format, .data = lanes, .count = batch.lanes});
   clamp_output(config, batch.lanes, lanes);
-  scatter(lanes, batch.runs, element, target);
+  if (!direct) scatter(lanes, batch.runs, element, target);
 }
 
 }  // namespace tessera::kernels

@@ -560,6 +560,19 @@ TEST(Product, MatrixProductOfADynamicOperandEqualsTheConstantOne) {
   }
 }
 
+// Weights that are zeros but near the diagonal, as of a matrix that interpolates.
+void keep_band(Work& work, std::int64_t width) {
+  const KernelImageShape& image = work.config.image;
+  const std::int64_t size = format_bytes(image.format);
+  for (std::int64_t n = 0; n < image.output_channels; ++n) {
+    for (std::int64_t k = 0; k < image.channels; ++k) {
+      const std::int64_t middle = n * image.channels / image.output_channels;
+      if (std::abs(k - middle) <= width) continue;
+      std::fill_n(work.oihw.data() + (n * image.channels + k) * size, size, std::byte{0});
+    }
+  }
+}
+
 // A matrix product whose channels lie side by side.
 Work make_matrix_work(WorkMaker& maker) {
   Work work = maker.make(MatrixKind::kBlockFloat, false);
@@ -584,6 +597,7 @@ Work make_matrix_work(WorkMaker& maker) {
   const std::int64_t count = c.image.channels * c.image.output_channels;
   work.oihw.resize(static_cast<std::size_t>(count * format_bytes(work.moving)));
   maker.fill(work.moving, work.spread, work.specials, work.oihw.data(), count);
+  if (maker.one_in(4)) keep_band(work, maker.pick(0, 20));
   work.vectors = {};
   if (c.has_bias) {
     const std::int64_t outputs = c.image.output_channels;
@@ -693,6 +707,54 @@ TEST(Product, MatrixProductsOfRowsEqualOnEveryInstructionSet) {
   arith::for_each_target([](const std::string& target) {
     SCOPED_TRACE(target);
     check_matrix_products(20);
+  });
+}
+
+// The same of 8-bit integers.
+Work make_byte_matrix_work(WorkMaker& maker) {
+  Work work = maker.make(MatrixKind::kInteger, false);
+  ProductConfig& c = work.config;
+  c.channels_side_by_side = true;
+  c.kernel_h = c.kernel_w = c.stride_h = c.stride_w = c.dilation_h = c.dilation_w = 1;
+  c.input_dilation_h = c.input_dilation_w = 1;
+  c.pad_top = c.pad_left = 0;
+  c.moving_format = work.moving;
+  c.image.groups = c.image.taps = 1;
+  c.image.channels = work.channels = maker.pick(1, maker.one_in(3) ? 300 : 70);
+  c.image.output_channels = c.image.columns = maker.pick(1, maker.one_in(3) ? 200 : 40);
+  work.rows = work.output_rows = maker.pick(1, maker.one_in(4) ? 120 : 20);
+  work.columns = work.output_columns = 1;
+  const auto outputs = static_cast<std::size_t>(c.image.output_channels);
+  if (work.vectors.multipliers.size() > 1) work.vectors.multipliers.resize(outputs, 0.002f);
+  if (work.vectors.stationary_zero_points.size() > 1) {
+    work.vectors.stationary_zero_points.resize(outputs, 7);
+  }
+  work.oihw.resize(outputs * static_cast<std::size_t>(c.image.channels));
+  maker.fill(c.image.format, 1, false, work.oihw.data(), std::ssize(work.oihw));
+  if (c.has_bias) {
+    work.vectors.bias.resize(outputs * sizeof(std::int32_t));
+    maker.fill(Format::kI32, 1, false, work.vectors.bias.data(), c.image.output_channels);
+  }
+  return work;
+}
+
+TEST(Product, MatrixProductsOfBytesEqualTheObviousFormOnEveryInstructionSet) {
+  arith::for_each_target([](const std::string& target) {
+    SCOPED_TRACE(target);
+    WorkMaker maker(kSeed + 78);
+    const int count = 80 / visit_one_in(2, 10);
+    for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
+      const Work work = make_byte_matrix_work(maker);
+      SCOPED_TRACE("work " + std::to_string(i) + " " + work.describe());
+      OwnedSurface input = testing::matrix_surface(work.moving, work.channels, work.rows);
+      maker.fill(work.moving, 1, false, input.memory.data(), work.channels * work.rows);
+      OwnedSurface expected = testing::matrix_surface(work.config.output_format,
+                                                      work.config.image.output_channels, work.rows);
+      arith::StickyFlags flags;
+      reference_product(work.config, {work.oihw.data(), work.vectors}, input.surface,
+                        expected.surface, flags);
+      check_rows(*prepare(work), work, input.surface, expected.surface, maker);
+    }
   });
 }
 

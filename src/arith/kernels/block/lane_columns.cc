@@ -45,6 +45,10 @@ void LaneColumns::pack(const BlockWeights& weights) {
           weights.tile_scales(0, tile)[block * width + (channel - tile)];
     }
     biases_[static_cast<std::size_t>(channel)] = weights.bounds(channel).bias;
+    has_biases_ |= weights.bounds(channel).bias != 0.0;
+  }
+  for (std::int64_t panel = 0; panel < panels(); ++panel) {
+    for (const NativeBlock& block : blocks_) used_.push_back(used_pairs(panel, block));
   }
   bounds_ = weights.group_bounds(0);
 }
@@ -100,24 +104,45 @@ void LaneColumns::bound_dynamic() {
                       matrix_.mantissa_bits_moving;
 }
 
-void LaneColumns::add_segments(std::int64_t panel, std::vector<PanelSegment>& segments) const {
+RowRange LaneColumns::used_pairs(std::int64_t panel, const NativeBlock& block) const {
+  const auto is_used = [&](std::int64_t pair) {
+    const std::int16_t* const at =
+        mantissas_.data() + (panel * pairs_ + block.first_pair + pair) * 2 * kPanelPixels;
+    return std::any_of(at, at + 2 * kPanelPixels, [](std::int16_t q) { return q != 0; });
+  };
+  RowRange used = {0, block.pairs()};
+  while (used.first < used.last && !is_used(used.first)) ++used.first;
+  while (used.first < used.last && !is_used(used.last - 1)) --used.last;
+  return used;
+}
+
+PanelSegment LaneColumns::segment(std::int64_t panel, std::int64_t block, RowRange pairs) const {
   const std::int64_t strips = ceil_div(panel_channels(panel), kStripPixels);
-  for (std::int64_t b = 0; b < std::ssize(blocks_); ++b) {
-    const NativeBlock& block = blocks_[static_cast<std::size_t>(b)];
-    for (std::int64_t pair = 0; pair < block.pairs(); pair += segment_pairs_) {
-      PanelSegment segment;
-      for (std::int64_t strip = 0; strip < strips; ++strip) {
-        segment.mantissas[strip] =
-            mantissas_.data() +
-            ((panel * pairs_ + block.first_pair + pair) * kPanelPixels + strip * kStripPixels) * 2;
-        segment.scales[strip] = scales_.data() + index(panel, b) + strip * kStripPixels;
-      }
-      segment.pairs = std::min(segment_pairs_, block.pairs() - pair);
-      segment.first_weight_pair = block.first_pair + pair;
-      segment.weight_block = b;
-      segments.push_back(segment);
+  const std::int64_t first_pair = blocks_[static_cast<std::size_t>(block)].first_pair + pairs.first;
+  PanelSegment segment;
+  for (std::int64_t strip = 0; strip < strips; ++strip) {
+    segment.mantissas[strip] =
+        mantissas_.data() +
+        ((panel * pairs_ + first_pair) * kPanelPixels + strip * kStripPixels) * 2;
+    segment.scales[strip] = scales_.data() + index(panel, block) + strip * kStripPixels;
+  }
+  segment.pairs = pairs.last - pairs.first;
+  segment.first_weight_pair = first_pair;
+  segment.weight_block = block;
+  return segment;
+}
+
+void LaneColumns::add_segments(std::int64_t panel, std::vector<PanelSegment>& segments) const {
+  const std::int64_t blocks = std::ssize(blocks_);
+  const std::size_t before = segments.size();
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const RowRange used = used_.empty() ? RowRange{0, blocks_[static_cast<std::size_t>(b)].pairs()}
+                                        : used_[static_cast<std::size_t>(panel * blocks + b)];
+    for (std::int64_t pair = used.first; pair < used.last; pair += segment_pairs_) {
+      segments.push_back(segment(panel, b, {pair, std::min(used.last, pair + segment_pairs_)}));
     }
   }
+  if (segments.size() == before) segments.push_back(segment(panel, 0, {0, 1}));
 }
 
 }  // namespace tessera::kernels

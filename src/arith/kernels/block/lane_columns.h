@@ -32,9 +32,11 @@ class LaneColumns {
   std::int64_t pairs() const { return pairs_; }
   std::int64_t panels() const { return std::ssize(biases_) / kPanelPixels; }
   std::int64_t panel_channels(std::int64_t panel) const;
-  // Appended, in the order of the terms.
+  // Appended, in the order of the terms; without pairs of terms at either end of a block whose weights are all
+  // zeros in this panel, as in a matrix that interpolates. At least one.
   void add_segments(std::int64_t panel, std::vector<PanelSegment>& segments) const;
   const double* biases(std::int64_t panel) const { return biases_.data() + panel * kPanelPixels; }
+  bool has_biases() const { return has_biases_; }
   // That hold for every output channel.
   const ChannelBounds& bounds() const { return bounds_; }
 
@@ -46,6 +48,10 @@ class LaneColumns {
     return static_cast<std::size_t>((panel * std::ssize(blocks_) + block) * kPanelPixels);
   }
 
+  // The pairs of a panel's block, from its first one, outside of which its weights are zeros.
+  RowRange used_pairs(std::int64_t panel, const NativeBlock& block) const;
+  PanelSegment segment(std::int64_t panel, std::int64_t block, RowRange pairs) const;
+
   const MatrixFormat matrix_;
   const Format format_;
   const std::int64_t channels_;
@@ -56,6 +62,8 @@ class LaneColumns {
   std::vector<double> scales_;             // [panel][block][kPanelPixels]
   std::vector<std::uint8_t> exponents_;    // likewise, of a dynamic operand
   std::vector<double> biases_;             // [panel][kPanelPixels]
+  bool has_biases_ = false;
+  std::vector<RowRange> used_;  // [panel][block], of constant weights
   ChannelBounds bounds_;
 };
 

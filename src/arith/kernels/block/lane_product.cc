@@ -24,11 +24,6 @@ constexpr std::int64_t kGroupPixels = kTileChannels;
 constexpr std::int64_t kBatchGroups = 8;
 constexpr std::int64_t kBatchPixels = kBatchGroups * kGroupPixels;
 
-bool lies_in_rows(const Surface& surface) {
-  return surface.partition_pitch == format_bytes(surface.format) &&
-         surface.channels <= surface.partitions;
-}
-
 // A call of run() with all that it works on, and what is ready for it.
 struct LaneWork {
   const ProductConfig& config;
@@ -112,24 +107,62 @@ bool quantise_group(const LaneWork& work, std::int64_t group, RowRange pixels) {
   return is_exact_sum(work.columns.bounds(), units);
 }
 
-// Sums of a panel and a group, rounded to where they belong.
-void multiply_group(const LaneWork& work, std::int64_t panel, std::int64_t group, RowRange pixels) {
-  ProductWorkspace& workspace = work.workspace;
+PanelDot group_dot(const LaneWork& work, std::int64_t panel, std::int64_t group, RowRange pixels) {
+  return {.segments = work.workspace.segments,
+          .strips = ceil_div(work.columns.panel_channels(panel), kStripPixels),
+          .pair_stride = 2 * kPanelPixels,
+          .channels = pixels.last - pixels.first,
+          .weights = work.group_pairs(group),
+          .weight_scales = work.group_scales(group)};
+}
+
+// The sums of a pixel in output format f32 or bf16.
+void round_rows(const LaneWork& work, std::int64_t panel, RowRange pixels, double* sums) {
   const std::int64_t channels = work.columns.panel_channels(panel);
-  double* const sums = workspace.sums.data();
-  dot_panel({.segments = workspace.segments,
-             .strips = ceil_div(channels, kStripPixels),
-             .pair_stride = 2 * kPanelPixels,
-             .channels = pixels.last - pixels.first,
-             .weights = work.group_pairs(group),
-             .weight_scales = work.group_scales(group)},
-            sums);
-  const double* const biases = work.columns.biases(panel);
   const std::int64_t offset = panel * kPanelPixels * format_bytes(work.output.format);
   for (std::int64_t pixel = pixels.first; pixel < pixels.last; ++pixel) {
-    double* const row = sums + (pixel - pixels.first) * kPanelPixels;
-    for (std::int64_t i = 0; i < channels; ++i) row[i] += biases[i];
-    round_sums(row, channels, work.output.format, work.target(pixel) + offset);
+    round_sums(sums + (pixel - pixels.first) * kPanelPixels, channels, work.output.format,
+               work.target(pixel) + offset);
+  }
+}
+
+// Sums of a panel and a group, rounded to where they belong.
+void multiply_group(const LaneWork& work, std::int64_t panel, std::int64_t group, RowRange pixels) {
+  constexpr double kNoBiases[kGroupPixels] = {};
+  constexpr std::int64_t kElement = sizeof(std::uint16_t);
+  const std::int64_t channels = work.columns.panel_channels(panel);
+  double* const sums = work.workspace.sums.data();
+  const PanelDot dot = group_dot(work, panel, group, pixels);
+  const bool halves = work.output.format == Format::kF16;
+  const bool together = halves && !work.columns.has_biases();
+  if (!together) {
+    dot_panel(dot, sums);
+    const double* const biases = work.columns.biases(panel);
+    for (std::int64_t pixel = 0; pixel < dot.channels; ++pixel) {
+      double* const row = sums + pixel * kPanelPixels;
+      for (std::int64_t i = 0; i < dot.strips * kStripPixels; ++i) row[i] += biases[i];
+    }
+  }
+  if (!halves) return round_rows(work, panel, pixels, sums);
+  // Whole strips of rows that are evenly spaced go where they belong, others by way of a copy.
+  alignas(64) std::byte rows[kGroupPixels * kPanelPixels * kElement];
+  const std::int64_t offset = panel * kPanelPixels * kElement;
+  const bool direct = channels % kStripPixels == 0 &&
+                      pixels.first / work.output.columns == (pixels.last - 1) / work.output.columns;
+  std::byte* const out = direct ? work.target(pixels.first) + offset : rows;
+  const TileFinish finish = {
+      .sums = sums,
+      .biases = kNoBiases,
+      .channels = dot.channels,
+      .pixels = dot.strips * kStripPixels,
+      .format = work.output.format,
+      .out_stride = direct ? work.output.column_pitch : kPanelPixels * kElement};
+  together ? dot_and_finish(dot, finish, sums, out) : finish_tile(finish, out);
+  if (direct) return;
+  for (std::int64_t pixel = pixels.first; pixel < pixels.last; ++pixel) {
+    std::memcpy(work.target(pixel) + offset,
+                rows + (pixel - pixels.first) * kPanelPixels * kElement,
+                static_cast<std::size_t>(channels * kElement));
   }
 }
 

@@ -13,6 +13,10 @@
 namespace tessera::kernels {
 namespace {
 
+// Even; of a panel of pixels they take 128 KiB of the second-level cache. Fewer are slower: the sums are then
+// read and written more often.
+constexpr std::int64_t kTermsAtOnce = 1024;
+
 std::int16_t read_integer(Format format, const std::byte* element) {
   if (format == Format::kI8) return static_cast<std::int8_t>(*element);
   return static_cast<std::int16_t>(std::to_integer<std::uint8_t>(*element));
@@ -54,8 +58,8 @@ class IntegerProduct final : public Product {
       for (std::int64_t first = 0; first < pixels; first += kPanelPixels) {
         const FlatPixels panel = {rows.first, output.columns, first,
                                   std::min(pixels, first + kPanelPixels)};
-        gather_panel(input, group, panel, workspace);
-        multiply(output, output_channel_first, group, panel, workspace);
+        multiply(input, group, panel, workspace);
+        store(output, output_channel_first, group, panel, workspace);
       }
     }
   }
@@ -75,17 +79,15 @@ class IntegerProduct final : public Product {
     }
   }
 
-  // Differences from the zero point, as pairs of terms.
-  void gather_panel(const Surface& input, std::int64_t group, const FlatPixels& pixels,
-                    ProductWorkspace& workspace) const {
+  // Differences from the zero point, as pairs of terms: `terms` of them, the first of which is even.
+  void gather_terms(const Surface& input, std::int64_t group, const BytePanel& panel,
+                    RowRange terms, ProductWorkspace& workspace) const {
     const KernelImageShape& image = config_.image;
-    std::int16_t* mantissas = workspace.mantissas.reserve(pairs_ * 2 * kPanelPixels);
+    std::int16_t* mantissas = workspace.mantissas.reserve(kTermsAtOnce * kPanelPixels);
     std::byte* lanes = workspace.scratch.reserve(2 * kPanelPixels);
     const auto zero_point = static_cast<std::int16_t>(config_.moving_zero_point);
     const auto fill = static_cast<std::uint8_t>(zero_point);
-    BytePanel panel;
-    panel.find(config_, input, pixels, workspace.samples);
-    for (std::int64_t k = 0; k < terms_; k += 2) {
+    for (std::int64_t k = terms.first; k < terms.last; k += 2) {
       const std::byte* rows[2] = {};
       for (std::int64_t half = 0; half < 2; ++half) {
         std::byte* const own = lanes + half * kPanelPixels;
@@ -97,7 +99,7 @@ class IntegerProduct final : public Product {
         const std::int64_t tap = (k + half) / image.channels, c = (k + half) % image.channels;
         rows[half] = panel.row(channel_base(input, group * image.channels + c), tap, fill, own);
       }
-      std::int16_t* const pairs = mantissas + k * kPanelPixels;
+      std::int16_t* const pairs = mantissas + (k - terms.first) * kPanelPixels;
       if (input.format == Format::kI8) {
         widen<std::int8_t>(rows[0], rows[1], zero_point, pairs);
       } else {
@@ -108,33 +110,47 @@ class IntegerProduct final : public Product {
     for (std::int64_t strip = 0; strip < kPanelStrips; ++strip) {
       segment.mantissas[strip] = mantissas + 2 * strip * kStripPixels;
     }
-    segment.pairs = pairs_;
+    segment.pairs = ceil_div(terms.last - terms.first, 2);
+    segment.first_weight_pair = terms.first / 2;
     workspace.segments.assign(1, segment);
   }
 
-  void multiply(const Surface& output, std::int64_t output_channel_first, std::int64_t group,
-                const FlatPixels& pixels, ProductWorkspace& workspace) const {
+  // The sums of all output channels, kTermsAtOnce terms after each other, so that what is read again for each
+  // channel stays in the second-level cache.
+  void multiply(const Surface& input, std::int64_t group, const FlatPixels& pixels,
+                ProductWorkspace& workspace) const {
+    const std::int64_t channels = config_.image.output_channels;
+    std::int32_t* const sums = workspace.integer_sums.reserve(channels * kPanelPixels);
+    BytePanel panel;
+    panel.find(config_, input, pixels, workspace.samples);
+    for (std::int64_t term = 0; term < terms_; term += kTermsAtOnce) {
+      gather_terms(input, group, panel, {term, std::min(terms_, term + kTermsAtOnce)}, workspace);
+      for (std::int64_t first = 0; first < channels; first += kTileChannels) {
+        const PanelDot dot = {.segments = workspace.segments,
+                              .strips = ceil_div(pixels.last - pixels.first, kStripPixels),
+                              .pair_stride = 2 * kPanelPixels,
+                              .channels = std::min(kTileChannels, channels - first),
+                              .weights = packed_.data() + (group * channels + first) * pairs_,
+                              .weight_scales = nullptr};
+        std::int32_t* const target = sums + first * kPanelPixels;
+        term == 0 ? dot_panel_integer(dot, target) : add_panel_integer(dot, target);
+      }
+    }
+  }
+
+  void store(const Surface& output, std::int64_t output_channel_first, std::int64_t group,
+             const FlatPixels& pixels, ProductWorkspace& workspace) const {
     const std::int64_t channels = config_.image.output_channels;
     OutputBatch& batch = workspace.batch;
     batch.runs.clear();
     batch.lanes = pixels.last - pixels.first;
     add_flat_pixels(output, pixels, batch.runs);
-    std::int32_t* sums = workspace.integer_sums.reserve(kTileChannels * kPanelPixels);
-    for (std::int64_t first = 0; first < channels; first += kTileChannels) {
-      const std::int64_t width = std::min(kTileChannels, channels - first);
-      const std::int64_t channel = group * channels + first;
-      dot_panel_integer({.segments = workspace.segments,
-                         .strips = ceil_div(batch.lanes, kStripPixels),
-                         .pair_stride = 2 * kPanelPixels,
-                         .channels = width,
-                         .weights = packed_.data() + channel * pairs_,
-                         .weight_scales = nullptr},
-                        sums);
-      for (std::int64_t c = 0; c < width; ++c) {
-        store_integer_channel(config_, vectors_, channel + c, batch, sums + c * kPanelPixels,
-                              workspace.scratch,
-                              channel_base(output, output_channel_first + channel + c));
-      }
+    std::int32_t* const sums = workspace.integer_sums.data();
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const std::int64_t channel = group * channels + c;
+      store_integer_channel(config_, vectors_, channel, batch, sums + c * kPanelPixels,
+                            workspace.scratch,
+                            channel_base(output, output_channel_first + channel));
     }
     batch.lanes = 0;
     batch.runs.clear();

@@ -51,7 +51,14 @@ void quad_dot_of(const ByteTileDot& dot, const std::int8_t* weights, std::int32_
   unroll<kChannels * kStrips>([&](auto i)
                                   TESSERA_INLINE_LAMBDA { totals[i] = _mm512_setzero_si512(); });
   const std::int8_t* moving = dot.moving;
+  // Of few pixels each weight is read once, a line of each channel at a time; what lies ahead are the same
+  // channels of the next tile row, in the end.
+  constexpr std::int64_t kStepsAhead = 8;
   for (std::int64_t step = 0; step < dot.steps; ++step) {
+    unroll<kChannels>([&](auto c) TESSERA_INLINE_LAMBDA {
+      __builtin_prefetch(weights + kStepsAhead * kTileBytes +
+                         static_cast<std::int64_t>(c) * kStepTerms);
+    });
     for (std::int64_t quad = 0; quad < kStepTerms / 4; ++quad) {
       __m512i pixels[kStrips];
       unroll<kStrips>([&](auto s) TESSERA_INLINE_LAMBDA {
