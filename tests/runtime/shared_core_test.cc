@@ -292,8 +292,9 @@ TEST(HostTime, StatesOfASessionAreNotTransferred) {
   EXPECT_EQ(result.host_cycles, 0);
 }
 
-// What a network of high priority waits for: the tasks that were dispatched before it came. Behind
-// them it is not much slower than alone, though the other's memory traffic goes on.
+// What a network of high priority waits for: the tasks that were dispatched before it came, and one that an
+// engine began while it had nothing to do of the urgent one: tasks are not interrupted. Behind them it is not
+// much slower than alone, though the other's memory traffic goes on.
 TEST(SharedCore, ALateHighPriorityEndsSoon) {
   const Tenants tenants = three_tenants();
   const TwoRegions regions = two_regions(tenants.networks[0]);
@@ -310,11 +311,13 @@ TEST(SharedCore, ALateHighPriorityEndsSoon) {
                                                 {.network = 1, .priority = 5, .arrival = arrival}};
     const card::NetworksResult result = core->run_networks(runs, timing).value();
     const card::NetworkResult& high = result.networks[1];
-    Cycles drained = arrival;
+    Cycles drained = arrival, longest = 0;
     for (const card::TaskTiming& task : result.networks[0].tasks) {
+      longest = std::max(longest, task.end - task.first_step_begin);
       if (task.dispatched < high.tasks[0].dispatched) drained = std::max(drained, task.end);
     }
-    EXPECT_LE(high.end - arrival, alone * 115 / 100 + (drained - arrival)) << "at " << arrival;
+    EXPECT_LE(high.end - arrival, alone * 115 / 100 + (drained - arrival) + longest)
+        << "at " << arrival << ", longest task " << longest;
   }
 }
 
