@@ -1,5 +1,4 @@
-/* The C interface of Tessera (C11): what tessera/runtime.h, memory.h, operation.h and picture.h
- * offer.
+/* The C interface of Tessera (C11): what runtime.h, memory.h, operation.h and picture.h offer.
  *
  *   tessera_network_load ─► tessera_runtime_open ─► tessera_model_load ─► tessera_pipeline_open
  *     ─► tessera_stream_open ─► tessera_submit ─► tessera_job_wait ─► tessera_result_output
@@ -263,10 +262,10 @@ int64_t tessera_shared_result_arrival(const tessera_shared_result* result,
 /* In cycles; 0 of a network that was stopped. */
 int64_t tessera_shared_result_end(const tessera_shared_result* result, size_t network);
 int64_t tessera_shared_result_cycles(const tessera_shared_result* result); /* of the whole run */
-/* Of one network's host steps, in cycles of the processor's clock. */
+/* Of one network's host steps, and of its transfers, in cycles of the processor's clock. */
 int64_t tessera_shared_result_host_cycles(const tessera_shared_result* result, size_t network);
-/* Of its transfers between host and processor, likewise. */
-int64_t tessera_shared_result_transfer_cycles(const tessera_shared_result* result, size_t network);
+int64_t tessera_shared_result_transfer_cycles(const tessera_shared_result* result,
+                                              size_t network); /* likewise */
 void tessera_shared_result_release(tessera_shared_result* result);
 
 /* ------------------------------------------------------------- one model for many shapes */
@@ -278,29 +277,19 @@ typedef enum tessera_device_kind {
   TESSERA_REF = 2   /* obvious loops, the oracle */
 } tessera_device_kind;
 
-/* How many elements a dimension may have, both ends included; `most` 0: no end. */
-typedef struct tessera_dimension_range {
-  int64_t least, most;
-} tessera_dimension_range;
-
-/* A range for each dimension of an input. */
+/* How many elements each dimension of an input may have, both ends included; `most` 0: no end. */
 typedef struct tessera_named_ranges {
   const char* name;
   size_t rank;
-  const tessera_dimension_range* ranges;
+  const int64_t *least, *most;
 } tessera_named_ranges;
 
-/* Sizes that a dimension is padded to with zeros at its end, in ascending order; none: as it comes. */
-typedef struct tessera_bucket_sizes {
-  const int64_t* sizes;
-  size_t count;
-} tessera_bucket_sizes;
-
-/* Sizes for each dimension of an input. */
+/* Sizes, in ascending order, that a dimension of an input is padded to with zeros at its end. */
 typedef struct tessera_named_buckets {
   const char* name;
-  size_t rank;
-  const tessera_bucket_sizes* dimensions;
+  size_t dimension;
+  const int64_t* sizes;
+  size_t count;
 } tessera_named_buckets;
 
 /* How the networks of a model are made, kept and run (tessera/dynamic_network.h). */
@@ -316,11 +305,10 @@ typedef struct tessera_dynamic_options {
   int64_t cache_bytes_max;  /* of all of them; 0: 4 GiB */
   int64_t sessions_max;     /* networks that are on the device at once; 0: 4 */
   tessera_device_kind device;
-  int threads; /* host: 0: all cores */
-  int cores;   /* sim: of a card, that run it together; 0: one */
+  int threads, cores; /* of host, 0: all; of a card of sim, that run it together, 0: one */
 } tessera_dynamic_options;
 
-/* What has become of its runs: networks that were there, that were found in the folder, and anew. */
+/* Of its runs: networks that were there, that were found in the folder, and anew. */
 typedef struct tessera_dynamic_counters {
   int64_t kept, loaded, compiled;
 } tessera_dynamic_counters;
@@ -330,10 +318,12 @@ typedef struct tessera_dynamic_counters {
 tessera_error* tessera_dynamic_session_open(const char* path,
                                             const tessera_dynamic_options* options,
                                             tessera_dynamic_session** session);
+/* How many a run takes. */
 size_t tessera_dynamic_session_input_count(const tessera_dynamic_session* session);
 /* Extents that the model leaves open are -1. Zeros, with a name of NULL, beyond the last. */
 tessera_tensor_description tessera_dynamic_session_input(const tessera_dynamic_session* session,
                                                          size_t index);
+/* Since it was opened. */
 tessera_dynamic_counters tessera_dynamic_session_counters(const tessera_dynamic_session* session);
 /* All inputs in their order. The error says which of them does not fit, or what cannot be compiled. */
 tessera_error* tessera_dynamic_session_run(tessera_dynamic_session* session,
@@ -341,15 +331,16 @@ tessera_error* tessera_dynamic_session_run(tessera_dynamic_session* session,
                                            tessera_dynamic_result** result);
 void tessera_dynamic_session_release(tessera_dynamic_session* session);
 
+/* How many outputs the run gave. */
 size_t tessera_dynamic_result_output_count(const tessera_dynamic_result* result);
 /* Valid as long as the result; zeros for an index beyond the last. */
 tessera_tensor tessera_dynamic_result_output(const tessera_dynamic_result* result, size_t index);
 /* Likewise; NULL for an index beyond the last. */
 const char* tessera_dynamic_result_output_name(const tessera_dynamic_result* result, size_t index);
-/* Simulated; 0 on host and ref. And in cycles of the processor's clock those of the host's steps, and
- * of the transfers between the two. */
+/* Simulated; 0 on host and ref. */
 int64_t tessera_dynamic_result_cycles(const tessera_dynamic_result* result);
-int64_t tessera_dynamic_result_host_cycles(const tessera_dynamic_result* result);     /* likewise */
+/* Of the host's steps, and of transfers, in cycles of the processor's clock. */
+int64_t tessera_dynamic_result_host_cycles(const tessera_dynamic_result* result);
 int64_t tessera_dynamic_result_transfer_cycles(const tessera_dynamic_result* result); /* likewise */
 void tessera_dynamic_result_release(tessera_dynamic_result* result);
 
@@ -890,8 +881,7 @@ typedef struct tessera_task_output {
   tessera_release_function release_owner;
 } tessera_task_output;
 
-/* One run of a network. It goes to the device that has its blocks if the stage uses that device; if
- * not, they are moved. */
+/* One run of a network, on the device that has its blocks if the stage uses it; else they move. */
 typedef struct tessera_network_task {
   size_t size;
   const tessera_task_input* inputs;
@@ -900,8 +890,7 @@ typedef struct tessera_network_task {
   size_t output_count;
 } tessera_network_task;
 
-/* Whatever comes of it, each owner is released once, but for those of a structure whose size is
- * wrong. */
+/* Each owner is released once, whatever comes of it, but where its structure has a wrong size. */
 tessera_error* tessera_submit_network(tessera_stream* stream, const tessera_network_task* task,
                                       const tessera_submit_options* options, tessera_job** job);
 /* The block of an output of tessera_submit_network; NULL where it is in none. */
@@ -995,8 +984,7 @@ typedef struct tessera_live_view_options {
   size_t pipeline_count;
 } tessera_live_view_options;
 
-/* A server of the live page, of figures for Prometheus and of what `tessera top` shows, until it is
- * released. */
+/* Serves the live page, figures for Prometheus and what `tessera top` shows, until it is released. */
 tessera_error* tessera_live_view_open(tessera_runtime* runtime,
                                       const tessera_live_view_options* options,
                                       tessera_live_view** view);

@@ -15,12 +15,13 @@ Status add_ranges(const tessera_named_ranges* ranges, std::size_t count, Dynamic
   TESSERA_RETURN_IF_ERROR(check_array(ranges, count, "ranges"));
   for (std::size_t i = 0; i < count; ++i) {
     if (ranges[i].name == nullptr) return no_name("ranges", i);
-    TESSERA_RETURN_IF_ERROR(check_array(ranges[i].ranges, ranges[i].rank,
-                                        "ranges of '" + std::string(ranges[i].name) + "'"));
+    const std::string what = "ranges of '" + std::string(ranges[i].name) + "'";
+    TESSERA_RETURN_IF_ERROR(check_array(ranges[i].least, ranges[i].rank, what));
+    TESSERA_RETURN_IF_ERROR(check_array(ranges[i].most, ranges[i].rank, what));
     std::vector<DimensionRange>& of = options.ranges[ranges[i].name];
     for (std::size_t axis = 0; axis < ranges[i].rank; ++axis) {
-      const tessera_dimension_range& range = ranges[i].ranges[axis];
-      of.push_back({range.least, range.most == 0 ? INT64_MAX : range.most});
+      const std::int64_t most = ranges[i].most[axis];
+      of.push_back({ranges[i].least[axis], most == 0 ? INT64_MAX : most});
     }
   }
   return {};
@@ -30,15 +31,14 @@ Status add_buckets(const tessera_named_buckets* buckets, std::size_t count,
                    DynamicOptions& options) {
   TESSERA_RETURN_IF_ERROR(check_array(buckets, count, "buckets"));
   for (std::size_t i = 0; i < count; ++i) {
-    if (buckets[i].name == nullptr) return no_name("buckets", i);
-    const std::string what = "buckets of '" + std::string(buckets[i].name) + "'";
-    TESSERA_RETURN_IF_ERROR(check_array(buckets[i].dimensions, buckets[i].rank, what));
-    auto& of = options.buckets[buckets[i].name];
-    for (std::size_t axis = 0; axis < buckets[i].rank; ++axis) {
-      const tessera_bucket_sizes& sizes = buckets[i].dimensions[axis];
-      TESSERA_RETURN_IF_ERROR(check_array(sizes.sizes, sizes.count, what));
-      of.emplace_back(sizes.sizes, sizes.sizes + sizes.count);
-    }
+    const tessera_named_buckets& given = buckets[i];
+    if (given.name == nullptr) return no_name("buckets", i);
+    const std::string what = "buckets of '" + std::string(given.name) + "'";
+    TESSERA_RETURN_IF_ERROR(check_array(given.sizes, given.count, what));
+    TESSERA_RETURN_IF_ERROR(check_count(given.dimension, kRankMax, what + ", its dimension"));
+    auto& of = options.buckets[given.name];
+    of.resize(std::max(of.size(), given.dimension + 1));
+    of[given.dimension].assign(given.sizes, given.sizes + given.count);
   }
   return {};
 }

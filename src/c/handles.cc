@@ -4,7 +4,6 @@ namespace tessera::c {
 namespace {
 
 // As many dimensions as a model may have (src/model/ops/call.h).
-constexpr std::size_t kRankMax = 64;
 
 }  // namespace
 

@@ -148,6 +148,7 @@ tessera_error* hand_over(Result<T> made, Handle** handle) {
   return nullptr;
 }
 
+inline constexpr std::size_t kRankMax = 64;  // of a tensor
 inline std::string text_of(const char* text) { return text == nullptr ? "" : text; }
 // The entries of any array of the application's; `what` names it in errors.
 inline constexpr std::size_t kEntriesMax = std::size_t{1} << 20;

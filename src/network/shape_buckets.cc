@@ -52,7 +52,7 @@ Status check_buckets(const ShapeBuckets& buckets, const std::vector<DeclaredShap
     if (input == inputs.end()) {
       return invalid(fmt::format("buckets: the model has no input '{}'", name));
     }
-    if (!input->has_shape || dimensions.size() != input->dims.size()) {
+    if (!input->has_shape || dimensions.size() > input->dims.size()) {
       return invalid(fmt::format(
           "buckets of '{}': sizes of {} dimensions, the input has {}", name, dimensions.size(),
           input->has_shape ? std::to_string(input->dims.size()) : "any number"));
@@ -68,7 +68,7 @@ Result<Shape> bucket_of(const std::string& input,
                         const std::vector<std::vector<std::int64_t>>& sizes, const Shape& dims) {
   Shape raised = dims;
   for (std::size_t axis = 0; axis < dims.size(); ++axis) {
-    if (sizes[axis].empty()) continue;
+    if (axis >= sizes.size() || sizes[axis].empty()) continue;
     const auto next = std::ranges::lower_bound(sizes[axis], dims[axis]);
     if (next == sizes[axis].end()) {
       return invalid(fmt::format("input '{}': dimension {} is {}, the largest bucket has {}", input,

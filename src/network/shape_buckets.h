@@ -11,10 +11,11 @@
 
 namespace tessera::network {
 
-// Of an input, for each dimension the sizes that there are, in ascending order; none: that which comes.
+// Of an input, for each dimension the sizes that there are, in ascending order; none, or behind the last of the
+// list: that which comes.
 using ShapeBuckets = std::map<std::string, std::vector<std::vector<std::int64_t>>>;
 
-// An error where a list names no input, has not one entry for each of its dimensions, is not in ascending
+// An error where a list names no input, has more entries than it has dimensions, is not in ascending
 // order, or gives sizes to a dimension that the model fixes.
 Status check_buckets(const ShapeBuckets& buckets, const std::vector<DeclaredShape>& inputs);
 

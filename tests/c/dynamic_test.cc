@@ -77,13 +77,12 @@ TEST_F(DynamicInC, ShapesAreThoseOfTheTensors) {
 }
 
 TEST_F(DynamicInC, RangesRefuseAndBucketsPad) {
-  const tessera_dimension_range ranges[] = {{1, 1}, {1, 1}, {1, 1}, {4, 0}};
-  const tessera_named_ranges named_ranges = {"x", 4, ranges};
+  const std::int64_t least[] = {1, 1, 1, 4}, most[] = {1, 1, 1, 0};
+  const tessera_named_ranges ranges = {"x", 4, least, most};
   const std::int64_t sizes[] = {8, 16};
-  const tessera_bucket_sizes dimensions[] = {{nullptr, 0}, {nullptr, 0}, {nullptr, 0}, {sizes, 2}};
-  const tessera_named_buckets buckets = {"x", 4, dimensions};
+  const tessera_named_buckets buckets = {"x", 3, sizes, 2};
   tessera_dynamic_options options = {.size = sizeof options};
-  options.ranges = &named_ranges;
+  options.ranges = &ranges;
   options.range_count = 1;
   options.buckets = &buckets;
   options.bucket_count = 1;

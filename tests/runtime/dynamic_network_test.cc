@@ -119,7 +119,8 @@ TEST_F(DynamicNetworks, BucketsThatFitNoInputAreErrors) {
     return DynamicNetwork::open(path, {.buckets = buckets}).error().message;
   };
   EXPECT_THAT(error_of({{"z", {}}}), HasSubstr("the model has no input 'z'"));
-  EXPECT_THAT(error_of({{"x", {{}, {}}}}), HasSubstr("sizes of 2 dimensions, the input has 4"));
+  EXPECT_THAT(error_of({{"x", {{}, {}, {}, {}, {8}}}}),
+              HasSubstr("sizes of 5 dimensions, the input has 4"));
   EXPECT_THAT(error_of({{"x", {{}, {3, 4}, {}, {}}}}), HasSubstr("dimension 1 is 3 in the model"));
   EXPECT_THAT(error_of({{"x", {{}, {}, {}, {16, 8}}}}),
               HasSubstr("dimension 3 has sizes 16, 8, allowed are sizes from 0 on"));
