@@ -25,7 +25,7 @@ std::shared_ptr<const Product> make_kind(const ProductConfig& config, kernels::P
                                          ProductVectors vectors);
 
 std::shared_ptr<const Product> make_correlation(const ProductConfig& config,
-                                                kernels::PlainWeights weights) {
+                                                const kernels::PlainWeights& weights) {
   TESSERA_CHECK(!config.has_bias && config.activation.function == UnaryFunction::kIdentity &&
                     config.matrix.kind != MatrixKind::kInteger,
                 "a normalised cross-correlation of integers, or with something behind it");
@@ -39,7 +39,7 @@ std::shared_ptr<const Product> make_correlation(const ProductConfig& config,
 std::shared_ptr<const Product> make_kind(const ProductConfig& config, kernels::PlainWeights weights,
                                          ProductVectors vectors) {
   check_config(config);
-  if (config.correlate) return make_correlation(config, std::move(weights));
+  if (config.correlate) return make_correlation(config, weights);
   if (config.image.channel_wise) {
     return kernels::make_channel_wise_product(config, std::move(weights), std::move(vectors));
   }
