@@ -13,11 +13,8 @@ std::int64_t taps_met(std::int64_t kernel, std::int64_t dilation, std::int64_t g
   return ceil_div(kernel, gap / std::gcd(gap, dilation));
 }
 
-// What counts the multiply-adds.
-ProductWork filter_of(const ProductConfig& product, std::int64_t columns) {
-  ProductWork work;
-  work.channel_wise = true;
-  work.groups = product.image.groups;
+// Where the kernel goes over the input.
+void set_window(const ProductConfig& product, ProductWork& work) {
   work.kernel_h = product.kernel_h;
   work.kernel_w = product.kernel_w;
   work.stride_h = product.stride_h;
@@ -28,6 +25,14 @@ ProductWork filter_of(const ProductConfig& product, std::int64_t columns) {
   work.dilation_w = product.dilation_w;
   work.input_dilation_h = product.input_dilation_h;
   work.input_dilation_w = product.input_dilation_w;
+}
+
+// What counts the multiply-adds.
+ProductWork filter_of(const ProductConfig& product, std::int64_t columns) {
+  ProductWork work;
+  work.channel_wise = true;
+  work.groups = product.image.groups;
+  set_window(product, work);
   work.columns = columns;
   return work;
 }
@@ -84,16 +89,7 @@ ProductWork product_work(const NeuralTask& task, const ChipConfig& chip) {
   work.groups = product.image.groups;
   work.channels = product.image.channels;
   work.output_channels = product.image.output_channels;
-  work.kernel_h = product.kernel_h;
-  work.kernel_w = product.kernel_w;
-  work.stride_h = product.stride_h;
-  work.stride_w = product.stride_w;
-  work.pad_top = product.pad_top;
-  work.pad_left = product.pad_left;
-  work.dilation_h = product.dilation_h;
-  work.dilation_w = product.dilation_w;
-  work.input_dilation_h = product.input_dilation_h;
-  work.input_dilation_w = product.input_dilation_w;
+  set_window(product, work);
   work.post_cycles = post_cycles(product);
   work.column_repeats = bytes_of(task.moving.format, product) * (product.correlate ? 2 : 1);
   work.kernel_repeats = bytes_of(product.image.format, product);
