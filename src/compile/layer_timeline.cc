@@ -3,92 +3,243 @@
 #include <algorithm>
 #include <cmath>
 
-namespace tessera::compile {
+#include "base/check.h"
 
-double LayerTimeline::take(double from, double cycles) {
-  if (cycles <= 0) return from;
-  return static_cast<double>(channel_.take(std::llround(from), std::llround(std::ceil(cycles))));
+namespace tessera::compile {
+namespace {
+
+const std::vector<ShareNeed>& of_core(const OperandDemand& operand, std::size_t core) {
+  static const std::vector<ShareNeed> none;
+  return core < operand.needs.size() ? operand.needs[core] : none;
+}
+
+}  // namespace
+
+double LayerTimeline::made_after(const CoreDemand& core, double rows) {
+  const double parts = core.bands * core.steps;
+  const double made = std::clamp(std::ceil(rows * parts - 1e-9), 1.0, parts);
+  const double band = std::ceil(made / core.steps - 1e-9) - 1;  // in which these end
+  const double in_band = (made - band * core.steps) / core.steps;
+  return (band * core.slices + core.slices - 1 + in_band) / (core.bands * core.slices);
+}
+
+double LayerTimeline::begun_after(const CoreDemand& core, double rows) {
+  const double parts = core.bands * core.steps;
+  const double begun = std::clamp(std::floor(rows * parts + 1e-9), 0.0, parts - 1);
+  const double band = std::floor(begun / core.steps + 1e-9);
+  const double in_band = (begun - band * core.steps) / core.steps;
+  return (band * core.slices + in_band) / (core.bands * core.slices);
+}
+
+double LayerTimeline::take(ChannelTime& channel, double from, double cycles) {
+  owed_ += cycles;
+  const double whole = std::floor(owed_);
+  owed_ -= whole;
+  const auto end = static_cast<double>(channel.take(std::llround(from), std::llround(whole)));
+  return std::max(end, from + cycles);
 }
 
 double LayerTimeline::take_data(double from, double cycles) {
-  const double end = take(from, cycles);
-  if (chip_.dram.arbitration != Arbitration::kKernelsLast || cycles <= 0) return end;
+  if (cycles <= 0) return from;
+  const double owed = owed_;
+  const double end = take(channel_, from, cycles);
+  if (chip_.dram.arbitration != Arbitration::kKernelsLast) return end;
   // Kernels that were asked for before wait.
-  return static_cast<double>(data_.take(std::llround(from), std::llround(std::ceil(cycles))));
+  owed_ = owed;
+  return take(data_, from, cycles);
 }
 
-double LayerTimeline::room_for(std::int64_t size, std::int64_t room,
-                               std::int64_t LayerDemand::* of) const {
+bool LayerTimeline::before(const ShareNeed& need) const {
+  return static_cast<std::size_t>(need.maker) < before_.size();
+}
+
+double LayerTimeline::made(const ShareNeed& need, double rows) const {
+  const auto maker = static_cast<std::size_t>(need.maker);
+  const bool every = need.writer == ShareNeed::kEveryCore;
+  const std::size_t first = every ? 0 : static_cast<std::size_t>(need.writer);
+  double latest = 0;
+  for (std::size_t core = first; core < (every ? cores_ : first + 1); ++core) {
+    const CoreSpan& span = core_spans_[maker][core];
+    const double part = made_after(before_[maker].cores[core], rows);
+    latest = std::max(latest, span.begin + (span.end - span.begin) * part);
+    if (need.kept) continue;
+    latest = std::max(latest, span.store_begin + (span.store_end - span.store_begin) * rows);
+  }
+  return latest;
+}
+
+template <typename Taken>
+double LayerTimeline::room_for(std::size_t core, std::int64_t size, std::int64_t room,
+                               const Taken& taken) const {
   std::int64_t left = std::max<std::int64_t>(0, room - size);
   std::size_t kept = before_.size();
-  while (kept > 0 && before_[kept - 1].*of <= left) left -= before_[--kept].*of;
+  while (kept > 0 && taken(before_[kept - 1]) <= left) left -= taken(before_[--kept]);
   if (kept == 0) return 0;
   // A layer gives up its part bit by bit.
-  const auto last = static_cast<LayerIndex>(kept - 1);
-  const double part = static_cast<double>(left) / static_cast<double>(before_[kept - 1].*of);
-  return std::max(ended_[kept - 1],
-                  spans_[last].end - (spans_[last].end - spans_[last].begin) * part);
+  const CoreSpan& last = core_spans_[kept - 1][core];
+  const double part = static_cast<double>(left) / static_cast<double>(taken(before_[kept - 1]));
+  return std::max(ended_[kept - 1][core], last.end - (last.end - last.begin) * part);
 }
 
-LayerTimeline::Arrival LayerTimeline::load(const LayerDemand& layer) {
-  const double ahead = room_for(0, chip_.task_manager.task_buffer_entries, &LayerDemand::tasks);
-  Arrival all;
-  for (const OperandDemand& operand : layer.operands) {
-    double some = 0, first = 0, last = 0, pieces = 1;
-    for (const LayerIndex maker : operand.makers) {
-      const auto at = static_cast<std::size_t>(maker);
-      if (at >= before_.size()) continue;  // makes what later layers read of the storage
-      some = std::max(some, some_[at]);
-      first = std::max(first, spans_[maker].first);
-      last = std::max(last, spans_[maker].end);
-      pieces = std::max(pieces, before_[at].pieces);
-    }
-    last = std::max(last, take(some, operand.stored)) + operand.late;
-    const double begin = std::max(some + operand.late, ahead);
-    const double longest =
-        std::max({take_data(begin, operand.loaded) - begin, operand.links, operand.passage});
-    const double portions = layer.steps * operand.loads;
-    all.first = std::max(
-        {all.first, begin + longest / portions, first + operand.late + longest / portions});
-    all.last = std::max({all.last, begin + longest, last + longest / std::min(pieces, portions)});
+double LayerTimeline::ahead(std::size_t core) const {
+  return room_for(core, 0, chip_.task_manager.task_buffer_entries,
+                  [core](const LayerDemand& layer) { return layer.cores[core].tasks; });
+}
+
+void LayerTimeline::add_wait(const CoreDemand& own, double arrival, double rows, Wait& wait) const {
+  const double after = begun_after(own, rows);
+  if (after == 0) wait.first = std::max(wait.first, arrival);
+  wait.last = std::max(wait.last, arrival + own.compute * (1 - after));
+  wait.all = std::max(wait.all, arrival);
+}
+
+// The first portion of a need, and its last, come when they are made, and the loads before are through.
+void LayerTimeline::load(const LayerDemand& layer, const OperandDemand& operand, std::size_t core,
+                         Wait& wait) {
+  const CoreDemand& own = layer.cores[core];
+  const std::vector<ShareNeed>& needs = of_core(operand, core);
+  const double portions = std::max(1.0, own.steps * own.bands * operand.loads);
+  Queues& queues = queues_[core];
+  double begin = -1, through = 0;
+  for (const ShareNeed& need : needs) {
+    if (need.kept || !before(need)) continue;
+    const double some = made(need, need.made_first) + operand.late;
+    begin = begin < 0 ? some : std::min(begin, some);
   }
-  return all;
+  begin = std::max({begin, ahead(core), queues.loads});
+  const double cycles = operand.loaded / static_cast<double>(cores_);
+  const double longest =
+      std::max({take_data(begin, cycles) - begin, operand.links, operand.passage[core]});
+  const double portion = longest / portions;
+  for (const ShareNeed& need : needs) {
+    if (need.kept || !before(need)) continue;
+    const double rows = need.wanted_last - need.wanted_first;
+    const double parts = std::max(1.0, std::round(portions * rows));
+    const double some =
+        made(need, need.made_first + (need.made_last - need.made_first) / parts);
+    add_wait(own, some + operand.late + portion, need.wanted_first, wait);
+    const double last = made(need, need.made_last) + operand.late + portion;
+    add_wait(own, last, need.wanted_last - rows / parts, wait);
+    through = std::max(through, last);
+  }
+  add_wait(own, begin + portion, 0, wait);
+  add_wait(own, begin + longest, 1 - 1 / portions, wait);
+  queues.loads = std::max({queues.loads, begin + longest, through});
 }
 
-LayerTimeline::Arrival LayerTimeline::load_kernels(const LayerDemand& layer) {
-  if (layer.kernels <= 0) return {};
+LayerTimeline::Wait LayerTimeline::wait(const LayerDemand& layer, std::size_t core) {
+  const CoreDemand& own = layer.cores[core];
+  Wait result;
+  for (const OperandDemand& operand : layer.operands) {
+    const std::vector<ShareNeed>& needs = of_core(operand, core);
+    for (const ShareNeed& need : needs) {
+      if (!need.kept || !before(need)) continue;
+      const double rows = need.wanted_last - need.wanted_first;
+      const double parts = std::max(1.0, std::round(own.steps * own.bands * rows));
+      const double made_rows = (need.made_last - need.made_first) / parts;
+      add_wait(own, made(need, need.made_first + made_rows), need.wanted_first, result);
+      add_wait(own, made(need, need.made_last), need.wanted_last - rows / parts, result);
+    }
+    if (core < operand.passage.size() && operand.passage[core] > 0) {
+      load(layer, operand, core, result);
+      continue;
+    }
+    for (const ShareNeed& need : needs) {
+      if (need.kept || !before(need)) continue;
+      const double last = made(need, need.made_last) + operand.late;
+      add_wait(own, last, need.wanted_first, result);
+    }
+  }
+  return result;
+}
+
+LayerTimeline::Wait LayerTimeline::load_kernels(const LayerDemand& layer) const {
+  Wait result;
+  if (layer.kernels <= 0) return result;
   const std::int64_t room = chip_.neural.kernel_bytes_per_partition;
-  const double from =
-      std::max(room_for(0, chip_.task_manager.task_buffer_entries, &LayerDemand::tasks),
-               room_for(std::min(layer.kernel_bytes, room), room, &LayerDemand::kernel_bytes));
-  const double first = take(from, layer.kernels / layer.kernel_tasks);
-  return {first, take(first, layer.kernels - layer.kernels / layer.kernel_tasks)};
+  for (std::size_t core = 0; core < cores_; ++core) {
+    if (layer.cores[core].compute == 0) continue;
+    const double from = std::max(
+        ahead(core), room_for(core, std::min(layer.kernel_bytes, room), room,
+                              [](const LayerDemand& before) { return before.kernel_bytes; }));
+    result.first = std::max(result.first, from);
+  }
+  return result;
+}
+
+void LayerTimeline::compute(const LayerDemand& layer, std::size_t core, const Wait& data,
+                            const Wait& kernels, CoreSpan& span) {
+  const CoreDemand& own = layer.cores[core];
+  double& engine = queues_[core].engines[static_cast<std::size_t>(layer.engines)];
+  span.begin = std::max({engine, data.first, kernels.first});
+  if (load_before_arithmetic_) span.begin = std::max({span.begin, data.all, kernels.all});
+  span.end = std::max({span.begin + own.compute, data.last,
+                       kernels.all + own.compute / layer.kernel_tasks});
+  engine = span.end;
+}
+
+void LayerTimeline::copy(const LayerDemand& layer, std::size_t core, const Wait& data,
+                         CoreSpan& span) {
+  Queues& queues = queues_[core];
+  span.begin = std::max(queues.stores, data.all);
+  span.end = std::max(span.begin + layer.cores[core].compute,
+                      take_data(span.begin, layer.copied / static_cast<double>(cores_)));
+  span.store_begin = span.begin;
+  span.store_end = queues.stores = span.end;
+}
+
+void LayerTimeline::store(const LayerDemand& layer, std::size_t core, CoreSpan& span) {
+  const CoreDemand& own = layer.cores[core];
+  if (own.stores <= 0) return;
+  Queues& queues = queues_[core];
+  const double part = 1 / (own.steps * own.slices * own.bands);
+  span.store_begin = std::max(queues.stores, span.begin + (span.end - span.begin) * part);
+  span.store_end =
+      std::max({span.store_begin + own.stores, span.end + own.stores * part,
+                take_data(span.store_begin, layer.stored / static_cast<double>(cores_))});
+  queues.stores = span.store_end;
 }
 
 void LayerTimeline::add(const LayerDemand& layer) {
-  Arrival data, kernels;
-  if (chip_.dram.arbitration == Arbitration::kKernelsLast) {
-    data = load(layer);
-    kernels = load_kernels(layer);
-  } else {
-    kernels = load_kernels(layer);
-    data = load(layer);
+  TESSERA_CHECK(layer.cores.size() == cores_, "{} cores of {}", layer.cores.size(), cores_);
+  const bool kernels_last = chip_.dram.arbitration == Arbitration::kKernelsLast;
+  std::vector<Wait> data(cores_);
+  const auto load_data = [&] {
+    for (std::size_t core = 0; core < cores_; ++core) {
+      if (layer.cores[core].compute > 0) data[core] = wait(layer, core);
+    }
+  };
+  Wait kernels = load_kernels(layer);
+  if (kernels_last) load_data();
+  if (layer.kernels > 0) {
+    const double some = layer.kernels / layer.kernel_tasks;
+    kernels.first = take(channel_, kernels.first, some);
+    kernels.all = take(channel_, kernels.first, layer.kernels - some);
   }
-  double& engine = free_[static_cast<std::size_t>(layer.engines)];
-  LayerSpan span;
-  span.begin = std::max({engine, data.first, kernels.first});
-  if (load_before_arithmetic_) span.begin = std::max({span.begin, data.last, kernels.last});
-  span.end = std::max({span.begin + layer.compute, data.last + layer.compute * layer.first,
-                       kernels.last + layer.compute / layer.kernel_tasks});
-  span.end = std::max({span.end, span.begin + layer.copies, take_data(span.begin, layer.copied)});
-  span.first = span.begin + (span.end - span.begin) * layer.first;
-  engine = span.end;
-  spans_.push_back(span);
-  ended_.push_back(ended_.empty() ? 0 : std::max(ended_.back(), last_end_));
-  last_end_ = span.end;
-  some_.push_back(span.begin + (span.end - span.begin) / layer.pieces);
-  end_ = std::max({end_, span.end, take(some_.back(), layer.output)});
-  before_.push_back(layer);
+  if (!kernels_last) load_data();
+  std::vector<CoreSpan>& spans = core_spans_.emplace_back(cores_);
+  LayerSpan all;
+  for (std::size_t core = 0; core < cores_; ++core) {
+    if (layer.cores[core].compute == 0) continue;
+    CoreSpan& span = spans[core];
+    if (layer.copies) {
+      copy(layer, core, data[core], span);
+    } else {
+      compute(layer, core, data[core], kernels, span);
+      store(layer, core, span);
+    }
+    all.begin = all.end == 0 ? span.begin : std::min(all.begin, span.begin);
+    all.end = std::max(all.end, span.end);
+    end_ = std::max({end_, span.end, span.store_end});
+  }
+  spans_.push_back(all);
+  ended_.push_back(last_end_);
+  for (std::size_t core = 0; core < cores_; ++core) {
+    last_end_[core] = std::max(last_end_[core], spans[core].end);
+  }
+  LayerDemand& kept = before_.emplace_back();
+  kept.cores = layer.cores;
+  kept.kernel_bytes = layer.kernel_bytes;
 }
 
 }  // namespace tessera::compile

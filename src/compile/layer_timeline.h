@@ -1,13 +1,14 @@
-// When the layers of a network that is cut for several cores run: coarser than the timeline of one core's
-// tasks (compile/timeline.h), from a few numbers of each layer.
+// When the cores of a network that is cut for several have its layers: coarser than the timeline of one
+// core's tasks (compile/timeline.h), from a few numbers of each layer and core.
 //
-//   some made  ─► stored ─► loaded ─┐            channels: data as they come,
-//                                   ├─► steps    kernels in the gaps where they come last
-//   room ─► kernels ────────────────┘
+//   core 0   layer 1 ██████████      rows of a core come one after the other; what another core needs
+//   core 1   layer 1 ██████████      of them is stored and loaded as soon as they are there
+//   core 0   layer 2   ████████──█   waits at its end for the first rows of core 1
+//   core 1   layer 2            ██████████   waits at once for the last rows of core 0
 //
-// A layer begins when its engines are free, and the first rows of what it reads and its first kernels are
-// there. Loads and kernels go ahead of the layers before, as far as the task buffer and the kernel memory
-// of a core reach.
+// A core begins a layer when its engines are free, and the first rows of what it reads and its first
+// kernels are there. Loads and kernels go ahead of the layers before, as far as the task buffer and the
+// kernel memory of a core reach. Loads of a core wait for each other, and so do its stores and copies.
 #pragma once
 
 #include <array>
@@ -21,72 +22,123 @@
 
 namespace tessera::compile {
 
-// What a layer reads, or what is stored of it. In cycles.
+// Of what a core makes of a layer, and what a core needs of that for another layer: parts of their rows,
+// from 0 to 1, in the order in which they are made.
+struct ShareNeed {
+  LayerIndex maker = 0;
+  std::int32_t writer = kEveryCore;          // a core, or the last of all of them
+  double made_first = 0, made_last = 1;      // of the writer's rows
+  double wanted_first = 0, wanted_last = 1;  // of the reader's, that need them
+  bool kept = false;                         // it is in the reader's state buffer
+
+  static constexpr std::int32_t kEveryCore = -1;
+};
+
+// What a layer reads. In cycles.
 struct OperandDemand {
-  std::vector<LayerIndex> makers = {};
-  double stored = 0, loaded = 0;  // of all memories together
-  double links = 0;               // of the busiest bus, ring or network port
-  double passage = 0;             // of the core that loads most: its own DMA engine
-  double loads = 1;               // of a core, each of another part
-  double late = 0;                // from a step that makes some of it until it can be read
+  std::vector<std::vector<ShareNeed>> needs = {};  // of each core; none: it is there from the beginning
+  double loaded = 0;                               // of all memories together, by all cores
+  double links = 0;                                // of the busiest bus, ring or network port
+  std::vector<double> passage = {};  // of each core's own DMA engine; 0: it loads nothing
+  double loads = 1;                  // of a core, each of another part
+  double late = 0;                   // from a step that makes some of it until it can be read
 };
 
 enum class LayerEngines : std::uint8_t { kArray, kLanes, kNone };
 
-struct LayerDemand {
-  LayerEngines engines = LayerEngines::kNone;
-  double compute = 0;  // cycles of the slowest core's engines
-  double copies = 0;   // cycles of the busiest memory, where it is copied in DRAM
-  double copied = 0;   // of all memories together, for that
-  double first = 1;    // part of the time after which the first rows of its results are there
-  double steps = 1;    // of a task
-  double pieces = 1;   // of its results, that are stored one after the other
-  double kernels = 0;  // cycles of all memories
-  double kernel_tasks = 1;
-  std::int64_t kernel_bytes = 0;  // of a core's kernel memory, a partition
-  std::int64_t tasks = 0;         // of a core
-  std::vector<OperandDemand> operands = {};
-  double output = 0;  // stored for the host: cycles of all memories
+// A core's part of a layer. Its tasks, of `steps` rows each, make `slices` of the channels of each of
+// `bands` of the rows, all of a band first.
+struct CoreDemand {
+  double compute = 0;  // cycles of its engines, or of the memory where it is copied in DRAM; 0: none
+  double steps = 1, slices = 1, bands = 1;
+  std::int64_t tasks = 0;  // of all engines
+  double stores = 0;       // cycles of its own DMA engine
 };
 
-// From the cycle in which a layer's engines begin until its first rows, and all of them, are there.
+struct LayerDemand {
+  LayerEngines engines = LayerEngines::kNone;
+  std::vector<CoreDemand> cores = {};  // of each
+  bool copies = false;                 // in DRAM, by the engines that store
+  double copied = 0;                   // cycles of all memories together, for that
+  double stored = 0;                   // of all memories together
+  double kernels = 0;                  // cycles of all memories
+  double kernel_tasks = 1;
+  std::int64_t kernel_bytes = 0;  // of a core's kernel memory, a partition
+  std::vector<OperandDemand> operands = {};
+};
+
+// From the cycle in which a layer's engines begin until all results are there: of the core that begins
+// first, and of the last one.
 struct LayerSpan {
-  double begin = 0, first = 0, end = 0;
+  double begin = 0, end = 0;
 };
 
 class LayerTimeline {
  public:
   // The chip outlives it.
-  LayerTimeline(const ChipConfig& chip, bool load_before_arithmetic)
-      : chip_(chip), load_before_arithmetic_(load_before_arithmetic) {}
+  LayerTimeline(const ChipConfig& chip, std::size_t cores, bool load_before_arithmetic)
+      : chip_(chip),
+        cores_(cores),
+        load_before_arithmetic_(load_before_arithmetic),
+        queues_(cores),
+        last_end_(cores, 0) {}
 
-  // Behind those that were added before.
+  // Behind those that were added before. `layer` has as many cores as the timeline.
   void add(const LayerDemand& layer);
 
   const Table<LayerIndex, LayerSpan>& spans() const { return spans_; }
-  double end() const { return end_; }  // of all so far, with what is stored for the host
+  double end() const { return end_; }  // of all so far, with what is stored
 
  private:
-  struct Arrival {
-    double first = 0, last = 0;  // some of all, and all, that a layer waits for
+  // When a core is done with what came before.
+  struct Queues {
+    std::array<double, 3> engines{};  // by LayerEngines
+    double loads = 0, stores = 0;
+  };
+  // A core's part of a layer.
+  struct CoreSpan {
+    double begin = 0, end = 0;
+    double store_begin = 0, store_end = 0;  // of what is stored
+  };
+  // What holds up a core's part of a layer: it neither begins before `first` nor ends before `last`.
+  struct Wait {
+    double first = 0, last = 0;
+    double all = 0;  // when everything is there
   };
 
-  // From when on there is `size` of `room`, of which each layer takes as much as `of` says until it ends.
-  double room_for(std::int64_t size, std::int64_t room, std::int64_t LayerDemand::* of) const;
-  Arrival load(const LayerDemand& layer);
-  Arrival load_kernels(const LayerDemand& layer);
-  double take(double from, double cycles);
+  // A part of its time after which a core has made the first `rows` of its rows, from 0 to 1, or after
+  // which it begins with what is behind them.
+  static double made_after(const CoreDemand& core, double rows);
+  static double begun_after(const CoreDemand& core, double rows);
+
+  bool before(const ShareNeed& need) const;  // else it makes what later layers read
+  double made(const ShareNeed& need, double rows) const;
+  // From when on there is room for one more of a core's layers that `taken` says the room of.
+  template <typename Taken>
+  double room_for(std::size_t core, std::int64_t size, std::int64_t room, const Taken& taken) const;
+  double ahead(std::size_t core) const;  // of the task buffer
+  Wait wait(const LayerDemand& layer, std::size_t core);
+  void load(const LayerDemand& layer, const OperandDemand& operand, std::size_t core, Wait& wait);
+  void add_wait(const CoreDemand& own, double arrival, double rows, Wait& wait) const;
+  Wait load_kernels(const LayerDemand& layer) const;
+  void compute(const LayerDemand& layer, std::size_t core, const Wait& data, const Wait& kernels,
+               CoreSpan& span);
+  void copy(const LayerDemand& layer, std::size_t core, const Wait& data, CoreSpan& span);
+  void store(const LayerDemand& layer, std::size_t core, CoreSpan& span);
+  double take(ChannelTime& channel, double from, double cycles);
   double take_data(double from, double cycles);
 
   const ChipConfig& chip_;
+  const std::size_t cores_;
   const bool load_before_arithmetic_;
   ChannelTime channel_;
-  ChannelTime data_;              // of it, without kernels that wait for data
-  std::array<double, 3> free_{};  // by LayerEngines
+  ChannelTime data_;  // of it, without kernels that wait for data
+  double owed_ = 0;   // parts of cycles of the channel
+  std::vector<Queues> queues_;
   std::vector<LayerDemand> before_;
-  std::vector<double> ended_;  // of each layer: when all before it have
-  double last_end_ = 0;
-  std::vector<double> some_;  // of each layer: from when on it has results
+  std::vector<std::vector<CoreSpan>> core_spans_;  // of each layer
+  std::vector<std::vector<double>> ended_;         // of each layer: when a core has ended those before
+  std::vector<double> last_end_;
   Table<LayerIndex, LayerSpan> spans_;
   double end_ = 0;
 };

@@ -13,11 +13,8 @@
 #include "arch/dram_config.h"
 #include "arch/dram_sharing.h"
 #include "base/check.h"
-#include "compile/estimate.h"
+#include "compile/share_sides.h"
 #include "compile/surface_conventions.h"
-#include "isa/dma_time.h"
-#include "isa/task_hazard.h"
-#include "isa/work.h"
 
 namespace tessera::compile {
 namespace {
@@ -72,7 +69,9 @@ class SplitModel::Implementation {
                     "other layers one way than another");
     }
     find_ways();
-    for (std::size_t way = 0; way < drafts_.size(); ++way) find_sides(way);
+    for (std::size_t way = 0; way < drafts_.size(); ++way) {
+      sides_[way] = find_sides(drafts_[way], setting_, memories_);
+    }
     find_operands();
     for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
       tables_.push_back(tables_of(layer, counts_));
@@ -114,16 +113,16 @@ class SplitModel::Implementation {
   ModelRun run(const std::vector<Split>& of_nodes) const {
     ModelRun result;
     const auto way_of = [&](graph::NodeIndex node) { return way_in(of_nodes, node); };
-    LayerTimeline timeline(setting_.chip, setting_.choice.load_before_arithmetic);
-    std::vector<bool> stored(storage_bytes_.size(), false);
+    LayerTimeline timeline(setting_.chip, cores_, setting_.choice.load_before_arithmetic);
+    const Table<LayerIndex, Stored> stored = find_stored_by(way_of);
     for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
       const graph::NodeIndex node = layers()[layer].node;
-      const Side& side = sides_[node < 0 ? 0 : way_of(node)][layer];
-      timeline.add(demand_of(layer, side, way_of, stored));
+      const LayerSide& side = sides_[node < 0 ? 0 : way_of(node)][layer];
+      timeline.add(demand_of(layer, stored[layer], way_of));
       std::vector<double>& shares = result.shares.emplace_back();
       const double moved = cost(layer, way_of).moved();
       for (std::size_t core = 0; core < cores_; ++core) {
-        const auto compute = static_cast<double>(side.of_cores[core]);
+        const double compute = side.cores[core].compute;
         const double kernels = side.own_kernels[core] ? side.kernel_bytes / memory_rate() : 0;
         shares.push_back(compute == 0 ? moved : std::max(compute, kernels));
       }
@@ -134,92 +133,22 @@ class SplitModel::Implementation {
   }
 
  private:
-  // All cores' transfers of a layer: what short runs cost.
-  struct Transfers {
-    double useful = 0, bursts = 0;  // bytes
-    double passage = 0;             // cycles that each takes alone
-
-    void add(const isa::TaskDescriptor& task, const isa::TransferTask& transfer,
-             const ChipConfig& chip) {
-      useful += static_cast<double>(std::int64_t{task.bands.images} * task.bands.rows *
-                                    transfer.channel_count * transfer.buffer.columns *
-                                    format_bytes(transfer.buffer.format));
-      const isa::DmaTime time = isa::dma_time(task, chip);
-      bursts += static_cast<double>(time.dram_bytes);
-      passage += static_cast<double>(estimate_task(task, chip) - time.start - time.completion);
-    }
-    double padding() const { return useful == 0 ? 1 : bursts / useful; }
-    double cycles_per_byte() const { return useful == 0 ? 0 : passage / useful; }
-  };
-
-  // What a layer does when it is cut one way.
-  struct Side {
-    Cycles compute = 0;            // of the slowest core
-    std::vector<Cycles> of_cores;  // each one's
-    bool neural = false;           // which engines take that long
-    bool copies = false;           // none: it is copied in DRAM, at the speed of the busiest memory
-    double copied = 0;             // of all memories together
-    double first = 1;  // part of the time after which the first rows of the results are there
-    double steps = 1, pieces = 1;                               // of a task, and of all of a core
-    std::int64_t tasks = 0, kernel_tasks = 0, kernel_room = 0;  // of a core; bytes of a partition
-    double kernel_bytes = 0;                                    // that the busiest memory reads
-    Transfers loads, stores;        // where what it reads is cut the same way
-    std::vector<bool> own_kernels;  // of each core: it loads some that others do not
-  };
-
   // Where an operand comes from and goes to.
   struct Ends {
-    const Transfers* load = nullptr;
-    const Transfers* store = nullptr;
-  };
-
-  // What copies in DRAM take of each memory, and of a core.
-  struct CopyWork {
-    std::vector<double> of_memories, of_cores;
-    std::int64_t tasks = 0, steps = 1;  // of all cores; of a task
+    const ShareTransfers* load = nullptr;
+    double store_padding = 1;        // bytes in whole bursts for each that is stored
+    std::optional<Regions> written;  // by each core, all that is read; none where that is no region
+    bool kept = false;               // it stays where it was made, but for edges
   };
 
   static std::size_t way_in(const std::vector<Split>& of_nodes, graph::NodeIndex node) {
     return node < 0 ? 0 : static_cast<std::size_t>(of_nodes[static_cast<std::size_t>(node)]);
   }
 
-  // What a core does of a layer.
-  struct CoreWork {
-    Cycles neural = 0, planar = 0;
-    std::int64_t neural_tasks = 0, planar_tasks = 0, steps = 1;
-    std::int64_t tasks = 0, kernel_tasks = 0, kernel_room = 0;
-
-    void add(const isa::TaskDescriptor& task, const ChipConfig& chip) {
-      ++tasks;
-      if (const auto* kernel = std::get_if<isa::KernelTask>(&task.config)) {
-        ++kernel_tasks;
-        kernel_room += kernel->bytes_per_partition;
-      }
-      const bool on_array = task.engine == isa::EngineKind::kNeural;
-      if (!on_array && task.engine != isa::EngineKind::kPlanar) return;
-      (on_array ? neural : planar) += estimate_occupancy(task, chip);
-      ++(on_array ? neural_tasks : planar_tasks);
-      steps = std::max(steps, task.steps());
-    }
-    // Tasks come one behind the other, and each of them makes all rows of some results.
-    void slowest(Side& side) const {
-      side.tasks = std::max(side.tasks, tasks);
-      side.kernel_tasks = std::max(side.kernel_tasks, kernel_tasks);
-      side.kernel_room = std::max(side.kernel_room, kernel_room);
-      const Cycles compute = std::max(neural, planar);
-      if (compute <= side.compute) return;
-      side.compute = compute;
-      side.neural = neural >= planar;
-      const auto tasks = static_cast<double>(side.neural ? neural_tasks : planar_tasks);
-      side.steps = static_cast<double>(steps);
-      side.pieces = side.steps * tasks;
-      side.first = 1 - (1 - 1 / side.steps) / tasks;
-    }
-  };
-
   struct Writer {
     LayerIndex layer = 0;
     graph::NodeIndex node = -1;
+    double elements = 0;  // of all cores
     std::array<Share, kSplitWays> written;
   };
 
@@ -240,7 +169,6 @@ class SplitModel::Implementation {
   // Traffic in bytes: of all channels in whole bursts, of the busiest link, bus and network port.
   struct Traffic {
     double stored = 0, loaded = 0, ring = 0, bus = 0, network = 0;
-    double largest = 0;  // of `loaded`, useful, what the core takes that takes most
     bool crosses = false;
     Movement movement = Movement::kNothing;
 
@@ -281,108 +209,6 @@ class SplitModel::Implementation {
     return choices;
   }
 
-  // Kernels that a layer loads from one memory: how many of its cores load each.
-  using KernelLoads = std::map<std::uint64_t, int>;
-
-  void find_sides(std::size_t way) {
-    Table<LayerIndex, Side> sides(layers().size());
-    std::vector<std::vector<KernelLoads>> kernels(layers().size(),
-                                                  std::vector<KernelLoads>(memories_));
-    std::vector<std::vector<double>> bytes(layers().size(), std::vector<double>(memories_, 0));
-    const std::vector<CopyWork> copies = find_copies(way);
-    for (std::size_t core = 0; core < cores_; ++core) {
-      const std::size_t memory = memory_of(core);
-      std::vector<CoreWork> works(layers().size());
-      const isa::TaskDescriptor* array_before = nullptr;
-      for (const isa::TaskDescriptor& task : drafts_[way].emitted[core].tasks) {
-        works[task.layer].add(task, setting_.chip);
-        if (task.engine == isa::EngineKind::kNeural) {
-          if (array_before != nullptr)
-            works[task.layer].neural += drain_before(task, *array_before);
-          array_before = &task;
-        }
-        if (const auto* kernel = std::get_if<isa::KernelTask>(&task.config)) {
-          const bool anew = ++kernels[task.layer][memory][kernel->source.offset] == 1;
-          if (!anew && setting_.choice.share_loads) continue;
-          bytes[task.layer][memory] += static_cast<double>(kernel->stored_bytes());
-        } else if (const auto* move = std::get_if<isa::TransferTask>(&task.config)) {
-          Side& side = sides[static_cast<LayerIndex>(task.layer)];
-          const bool load = task.engine == isa::EngineKind::kLoad;
-          (load ? side.loads : side.stores).add(task, *move, setting_.chip);
-        }
-      }
-      for (std::size_t i = 0; i < sides.size(); ++i) {
-        works[i].slowest(sides[i]);
-        sides[i].of_cores.push_back(std::max(works[i].neural, works[i].planar));
-      }
-    }
-    for (std::size_t i = 0; i < sides.size(); ++i) {
-      if (sides[i].compute == 0) take_copies(copies[i], sides[i]);
-      sides[i].kernel_bytes = *std::ranges::max_element(bytes[i]);
-      for (std::size_t core = 0; core < cores_; ++core) sides[i].own_kernels.push_back(false);
-    }
-    find_own_kernels(way, kernels, sides);
-    sides_[way] = std::move(sides);
-  }
-  // What the array waits for the results of the task before, where it reads them.
-  Cycles drain_before(const isa::TaskDescriptor& task, const isa::TaskDescriptor& before) const {
-    const ChipConfig& chip = setting_.chip;
-    if (!isa::reads_results_of(task, before, chip.state_buffer.partitions)) return 0;
-    return neural_drain_cycles(chip.neural,
-                               isa::product_work(std::get<isa::NeuralTask>(before.config), chip));
-  }
-  std::vector<CopyWork> find_copies(std::size_t way) const {
-    std::vector<CopyWork> copies(layers().size());
-    for (std::size_t core = 0; core < cores_; ++core) {
-      for (const isa::TaskDescriptor& task : drafts_[way].emitted[core].tasks) {
-        if (!std::holds_alternative<isa::CopyTask>(task.config)) continue;
-        CopyWork& work = copies[task.layer];
-        work.of_memories.resize(memories_);
-        work.of_cores.resize(cores_);
-        const auto cycles = static_cast<double>(isa::dma_time(task, setting_.chip).transfer());
-        work.of_memories[memory_of(core)] += cycles;
-        work.of_cores[core] += cycles;
-        ++work.tasks;
-        work.steps = std::max(work.steps, task.steps());
-      }
-    }
-    return copies;
-  }
-  // Cores that copy at once share memories: each takes as long as all of them.
-  void take_copies(const CopyWork& copies, Side& side) const {
-    if (copies.tasks == 0) return;
-    side.copies = true;
-    const double longest =
-        std::max(std::ranges::max(copies.of_memories), std::ranges::max(copies.of_cores));
-    side.compute = std::llround(longest);
-    side.copied = sum(copies.of_memories) / static_cast<double>(memories_);
-    const double tasks =
-        std::max(1.0, static_cast<double>(copies.tasks) / static_cast<double>(cores_));
-    side.steps = static_cast<double>(copies.steps);
-    side.pieces = side.steps * tasks;
-    side.first = 1 - (1 - 1 / side.steps) / tasks;
-    for (std::size_t core = 0; core < cores_; ++core) {
-      if (copies.of_cores[core] > 0) side.of_cores[core] = side.compute;
-    }
-  }
-  // Where a core loads a kernel that no other core of its memory does.
-  void find_own_kernels(std::size_t way, const std::vector<std::vector<KernelLoads>>& kernels,
-                        Table<LayerIndex, Side>& sides) const {
-    for (std::size_t core = 0; core < cores_; ++core) {
-      for (const isa::TaskDescriptor& task : drafts_[way].emitted[core].tasks) {
-        const auto* kernel = std::get_if<isa::KernelTask>(&task.config);
-        if (kernel == nullptr) continue;
-        const KernelLoads& loads = kernels[task.layer][memory_of(core)];
-        const bool shared = setting_.choice.share_loads && loads.at(kernel->source.offset) > 1;
-        if (!shared) sides[static_cast<LayerIndex>(task.layer)].own_kernels[core] = true;
-      }
-    }
-  }
-  std::size_t memory_of(std::size_t core) const {
-    const std::vector<std::uint8_t>& memory = setting_.choice.memory_of_core;
-    return memory.empty() ? 0 : memory[core];
-  }
-
   void find_operands() {
     const Table<StorageIndex, StorageUses> uses = find_uses(inputs_of(0));
     operands_.resize(layers().size());
@@ -418,6 +244,7 @@ class SplitModel::Implementation {
   void find_stored(StorageIndex index, const StorageUses& uses) {
     const Storage& storage = drafts_[0].prepared.storages.storages[index];
     storage_bytes_.push_back(static_cast<double>(storage.bytes()));
+    writers_.push_back(uses.writers);
     if (uses.writers.empty()) return;
     const LayerIndex last = *std::ranges::max_element(uses.writers);
     if (storage.base == isa::BaseIndex::kOutput) outputs_[last].push_back(index);
@@ -439,7 +266,7 @@ class SplitModel::Implementation {
       if (!plane) plane = ChannelPlane::of(view, storage.elements);
     }
     for (const LayerIndex writer : uses.writers) {
-      operand.writers.push_back({writer, layers()[writer].node, {}});
+      operand.writers.push_back({writer, layers()[writer].node, output_elements(writer), {}});
       operand.may_stay = operand.may_stay && writes_buffer(layers()[writer]);
       for (std::size_t way = 0; plane && way < drafts_.size(); ++way) {
         operand.writers.back().written[way] = regions(*plane, way, writer, -1);
@@ -462,6 +289,12 @@ class SplitModel::Implementation {
       });
     }
     return operand;
+  }
+
+  double output_elements(LayerIndex layer) const {
+    const auto& extents = layers()[layer].output.extents;
+    return static_cast<double>(
+        std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>()));
   }
 
   // What all cores have together, whichever way; none where one of the ways is not known.
@@ -631,7 +464,7 @@ class SplitModel::Implementation {
 
   LayerCost alone(LayerIndex layer, std::size_t way) const {
     LayerCost cost;
-    const Side& side = sides_[way][layer];
+    const LayerSide& side = sides_[way][layer];
     cost.compute = static_cast<double>(side.compute);
     cost.memory = side.kernel_bytes / memory_rate();
     cost.cycles = std::max(cost.compute, cost.memory);
@@ -694,33 +527,43 @@ class SplitModel::Implementation {
   }
 
   template <typename WayOf>
-  Traffic traffic(LayerIndex layer, const Operand& operand, std::size_t own,
-                  const WayOf& way_of) const {
+  Ends ends_of(LayerIndex layer, const Operand& operand, std::size_t own,
+               const WayOf& way_of) const {
     Ends ends;
     ends.load = &sides_[own][layer].loads;
-    if (operand.writers.empty()) return from_outside(operand, own, ends);
     const Share& read = operand.read[own];
-    std::optional<Regions> written;
     bool together = operand.may_stay && operand.room[own];
+    bool known = read.has_value();
+    double bursts = 0, bytes = 0;
     for (const Writer& writer : operand.writers) {
       const std::size_t way = writer.node < 0 ? 0 : way_of(writer.node);
-      const Transfers& stores = sides_[way][writer.layer].stores;
-      if (ends.store == nullptr || stores.padding() > ends.store->padding()) ends.store = &stores;
+      bursts += writer.elements * sides_[way][writer.layer].stores.padding();
+      bytes += writer.elements;
       const Share& share = writer.written[way];
-      if (!share) {
-        together = false;
-        break;
-      }
-      if (!written) written = Regions(share->size());
+      known = known && share;
+      if (!known) continue;
+      if (!ends.written) ends.written = Regions(share->size());
       double made = 0;
       for (std::size_t core = 0; core < share->size(); ++core) {
-        made += static_cast<double>((*written)[core].elements() + (*share)[core].elements());
-        (*written)[core] = hull((*written)[core], (*share)[core]);
+        made += static_cast<double>((*ends.written)[core].elements() + (*share)[core].elements());
+        (*ends.written)[core] = hull((*ends.written)[core], (*share)[core]);
       }
-      together = together && made == elements(*written);
+      together = together && made == elements(*ends.written);
     }
-    if (!read || !written) return everything(operand, own, ends);
-    if (together && stays(*written, *read)) return edges(operand, *written, *read, ends);
+    if (bytes > 0) ends.store_padding = bursts / bytes;
+    if (!known) ends.written.reset();
+    ends.kept = ends.written && together && stays(*ends.written, *read);
+    return ends;
+  }
+
+  template <typename WayOf>
+  Traffic traffic(LayerIndex layer, const Operand& operand, std::size_t own,
+                  const WayOf& way_of) const {
+    return traffic(operand, own, ends_of(layer, operand, own, way_of));
+  }
+  Traffic traffic(const Operand& operand, std::size_t own, const Ends& ends) const {
+    if (operand.writers.empty()) return from_outside(operand, own, ends);
+    if (ends.kept) return edges(operand, *ends.written, *operand.read[own], ends);
     return everything(operand, own, ends);
   }
 
@@ -732,7 +575,6 @@ class SplitModel::Implementation {
       traffic.loaded = std::min(traffic.loaded, operand.bytes * static_cast<double>(memories_));
     }
     traffic.loaded *= ends.load->padding();
-    traffic.largest = std::ranges::max(operand.taken[own]);
     return traffic;
   }
 
@@ -745,20 +587,23 @@ class SplitModel::Implementation {
     return own > 0 && 2 * own >= elements(read);
   }
 
+  // Of each core, what it reads that others made.
+  static std::vector<double> edge_bytes(const Operand& operand, const Regions& written,
+                                        const Regions& read) {
+    std::vector<double> bytes;
+    for (std::size_t core = 0; core < read.size(); ++core) {
+      const std::int64_t own = intersection(written[core], read[core]).elements();
+      bytes.push_back(static_cast<double>((read[core].elements() - own) * operand.element));
+    }
+    return bytes;
+  }
+
   Traffic edges(const Operand& operand, const Regions& written, const Regions& read,
                 const Ends& ends) const {
-    double bytes = 0, largest = 0;
-    for (std::size_t core = 0; core < read.size(); ++core) {
-      const auto of_core = static_cast<double>(read[core].elements() -
-                                               intersection(written[core], read[core]).elements());
-      bytes += of_core;
-      largest = std::max(largest, of_core);
-    }
-    bytes *= static_cast<double>(operand.element);
+    const double bytes = sum(edge_bytes(operand, written, read));
     if (bytes == 0) return {};
-    Traffic traffic{.stored = bytes * ends.store->padding(),
+    Traffic traffic{.stored = bytes * ends.store_padding,
                     .loaded = bytes * ends.load->padding(),
-                    .largest = largest * static_cast<double>(operand.element),
                     .crosses = true,
                     .movement = Movement::kEdges};
     if (cards_ > 1) traffic.network = over_network(operand, bytes / static_cast<double>(cores_));
@@ -774,9 +619,8 @@ class SplitModel::Implementation {
     Traffic traffic{.crosses = true,
                     .movement = shared ? Movement::kToEveryone : Movement::kForward};
     const double loaded = setting_.choice.share_loads ? std::min(wanted, bytes) : wanted;
-    traffic.stored = bytes * ends.store->padding();
+    traffic.stored = bytes * ends.store_padding;
     traffic.loaded = loaded * ends.load->padding();
-    traffic.largest = std::ranges::max(operand.taken[own]);
     traffic.bus = shared && setting_.choice.share_loads ? bytes : 0;
     const double moved = std::min(wanted, bytes) * (memories - 1) / memories;
     traffic.ring = shared ? moved : moved / 2;
@@ -794,66 +638,139 @@ class SplitModel::Implementation {
     return operand.bytes * (cards - 1) / cards;
   }
 
-  // What a layer asks of engines and memories; `stored` says of each storage whether one before has asked
-  // for its stores.
+  // What is stored of a layer's results, by all its cores and by each.
+  struct Stored {
+    double bytes = 0, bursts = 0;
+  };
+
+  // Of each layer what others, or the host, take of it by way of memory.
   template <typename WayOf>
-  LayerDemand demand_of(LayerIndex layer, const Side& side, const WayOf& way_of,
-                        std::vector<bool>& stored) const {
+  Table<LayerIndex, Stored> find_stored_by(const WayOf& way_of) const {
+    Table<StorageIndex, double> of_storages(storage_bytes_.size(), 0);
+    for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
+      const graph::NodeIndex node = layers()[layer].node;
+      const std::size_t own = node < 0 ? 0 : way_of(node);
+      for (const Operand& operand : operands_[layer]) {
+        const Ends ends = ends_of(layer, operand, own, way_of);
+        const double bytes = traffic(operand, own, ends).stored / ends.store_padding;
+        of_storages[operand.storage] = std::max(of_storages[operand.storage], bytes);
+      }
+      for (const auto& [storage, writers] : copied_[layer]) {
+        of_storages[storage] = storage_bytes_[static_cast<std::size_t>(storage)];
+      }
+      for (const StorageIndex storage : outputs_[layer]) {
+        of_storages[storage] = storage_bytes_[static_cast<std::size_t>(storage)];
+      }
+    }
+    Table<LayerIndex, Stored> stored(layers().size());
+    for (std::size_t s = 0; s < of_storages.size(); ++s) {
+      double elements = 0;
+      for (const LayerIndex writer : writers_[s]) elements += output_elements(writer);
+      for (const LayerIndex writer : writers_[s]) {
+        const graph::NodeIndex node = layers()[writer].node;
+        const ShareTransfers& stores = sides_[node < 0 ? 0 : way_of(node)][writer].stores;
+        const double bytes = of_storages[s] * output_elements(writer) / elements;
+        stored[writer].bytes += bytes;
+        stored[writer].bursts += bytes * stores.padding();
+      }
+    }
+    return stored;
+  }
+
+  // What each reader needs of each writer; of all of them where that is not known.
+  void add_needs(const Writer& writer, const Share& written, const Share& read, bool kept,
+                 OperandDemand& asked) const {
+    for (std::size_t reader = 0; reader < cores_; ++reader) {
+      std::vector<ShareNeed>& needs = asked.needs[reader];
+      if (!written || !read) {
+        needs.push_back({.maker = writer.layer});
+        continue;
+      }
+      for (std::size_t core = 0; core < cores_; ++core) {
+        const PlaneRegion common = intersection((*written)[core], (*read)[reader]);
+        if (common.empty()) continue;
+        ShareNeed& need = needs.emplace_back();
+        need.maker = writer.layer;
+        need.writer = static_cast<std::int32_t>(core);
+        std::tie(need.made_first, need.made_last) = part_of((*written)[core], common);
+        std::tie(need.wanted_first, need.wanted_last) = part_of((*read)[reader], common);
+        need.kept = kept && core == reader;
+      }
+    }
+  }
+  // From where to where a part of a region goes, from 0 to 1, in the order of its images and their planes.
+  static std::pair<double, double> part_of(const PlaneRegion& all, const PlaneRegion& part) {
+    const auto plane = static_cast<double>(all.plane.last - all.plane.first);
+    const double size = plane * static_cast<double>(all.images.last - all.images.first);
+    const auto place = [&](std::int64_t image, std::int64_t at) {
+      return (static_cast<double>(image - all.images.first) * plane +
+              static_cast<double>(at - all.plane.first)) /
+             size;
+    };
+    return {place(part.images.first, part.plane.first),
+            place(part.images.last - 1, part.plane.last)};
+  }
+
+  // What a layer asks of engines and memories.
+  template <typename WayOf>
+  LayerDemand demand_of(LayerIndex layer, const Stored& stored, const WayOf& way_of) const {
     const graph::NodeIndex node = layers()[layer].node;
     const std::size_t own = node < 0 ? 0 : way_of(node);
-    const auto compute = static_cast<double>(side.compute);
-    LayerDemand demand{.compute = side.copies ? 0 : compute,
-                       .copies = side.copies ? compute : 0,
+    const LayerSide& side = sides_[own][layer];
+    LayerDemand demand{.cores = side.cores,
+                       .copies = side.copies,
                        .copied = side.copied,
-                       .first = side.first,
-                       .steps = side.steps,
-                       .pieces = side.pieces,
+                       .stored = stored.bursts / shared_rate(),
                        .kernels = side.kernel_bytes / memory_rate_shared_,
                        .kernel_tasks = std::max(1.0, static_cast<double>(side.kernel_tasks)),
-                       .kernel_bytes = side.kernel_room,
-                       .tasks = side.tasks};
-    if (compute > 0 && !side.copies) {
+                       .kernel_bytes = side.kernel_room};
+    if (side.compute > 0 && !side.copies) {
       demand.engines = side.neural ? LayerEngines::kArray : LayerEngines::kLanes;
     }
-    const auto once = [&](StorageIndex storage) {
-      const bool anew = !stored[static_cast<std::size_t>(storage)];
-      stored[static_cast<std::size_t>(storage)] = true;
-      return anew;
-    };
-    const auto store_padding = [&](LayerIndex writer) {
-      const graph::NodeIndex of = layers()[writer].node;
-      return sides_[of < 0 ? 0 : way_of(of)][writer].stores.padding();
-    };
+    const auto work = static_cast<double>(std::ranges::count_if(
+        demand.cores, [](const CoreDemand& core) { return core.compute > 0; }));
+    for (CoreDemand& core : demand.cores) {
+      if (core.compute > 0) core.stores = passage(side.stores, stored.bytes / work);
+    }
     for (const Operand& operand : operands_[layer]) {
-      const Traffic moved = traffic(layer, operand, own, way_of);
-      OperandDemand& asked = demand.operands.emplace_back();
-      for (const Writer& writer : operand.writers) asked.makers.push_back(writer.layer);
-      if (moved.stored > 0 && once(operand.storage)) asked.stored = moved.stored / shared_rate();
-      asked.loaded = moved.loaded / shared_rate();
-      LayerCost links;
-      add_traffic(moved, links);
-      asked.links = links.links();
-      asked.passage = moved.largest * side.loads.cycles_per_byte();
-      asked.loads = operand.loads[own];
-      asked.late = moved.crosses ? latency() : 0;
+      demand.operands.push_back(demand_of(layer, operand, own, way_of));
     }
-    for (const LayerIndex copier : copiers_[layer]) {
-      demand.operands.push_back({.makers = {copier}, .late = latency()});
-    }
-    for (const auto& [storage, writers] : copied_[layer]) {
+    const auto wait_for = [&](LayerIndex maker) {
       OperandDemand& asked = demand.operands.emplace_back();
-      asked.makers = writers;
       asked.late = latency();
-      if (!once(storage)) continue;
-      asked.stored = storage_bytes_[static_cast<std::size_t>(storage)] *
-                     store_padding(writers.front()) / shared_rate();
-    }
-    for (const StorageIndex storage : outputs_[layer]) {
-      if (!once(storage)) continue;
-      demand.output +=
-          storage_bytes_[static_cast<std::size_t>(storage)] * store_padding(layer) / shared_rate();
+      asked.needs.assign(cores_, {{.maker = maker}});
+    };
+    for (const LayerIndex copier : copiers_[layer]) wait_for(copier);
+    for (const auto& [storage, writers] : copied_[layer]) {
+      for (const LayerIndex writer : writers) wait_for(writer);
     }
     return demand;
+  }
+  template <typename WayOf>
+  OperandDemand demand_of(LayerIndex layer, const Operand& operand, std::size_t own,
+                          const WayOf& way_of) const {
+    const Ends ends = ends_of(layer, operand, own, way_of);
+    const Traffic moved = traffic(operand, own, ends);
+    OperandDemand asked;
+    asked.loaded = moved.loaded / shared_rate();
+    LayerCost links;
+    add_traffic(moved, links);
+    asked.links = links.links();
+    asked.loads = operand.loads[own];
+    asked.late = moved.crosses ? latency() : 0;
+    const std::vector<double> bytes =
+        ends.kept ? edge_bytes(operand, *ends.written, *operand.read[own]) : operand.taken[own];
+    for (const double of_core : bytes) asked.passage.push_back(passage(*ends.load, of_core));
+    asked.needs.resize(cores_);
+    for (const Writer& writer : operand.writers) {
+      const std::size_t way = writer.node < 0 ? 0 : way_of(writer.node);
+      add_needs(writer, writer.written[way], operand.read[own], ends.kept, asked);
+    }
+    return asked;
+  }
+  // Cycles of a core's DMA engine that nobody else holds up.
+  double passage(const ShareTransfers& transfers, double bytes) const {
+    return bytes * std::max(transfers.cycles_per_byte(), 1 / memory_rate());
   }
 
   const graph::Graph& graph_;
@@ -864,13 +781,14 @@ class SplitModel::Implementation {
   std::size_t memories_ = 1;
   double memory_rate_shared_ = 1;  // bytes a cycle of a memory, while its cores take turns
   WayCounts counts_;
-  std::array<Table<LayerIndex, Side>, kSplitWays> sides_;
+  std::array<Table<LayerIndex, LayerSide>, kSplitWays> sides_;
   Table<LayerIndex, std::vector<Operand>> operands_;
   Table<LayerIndex, std::vector<LayerIndex>> copiers_;  // that make what the layer reads
   Table<LayerIndex, std::vector<std::pair<StorageIndex, std::vector<LayerIndex>>>>
       copied_;                                            // by it
   Table<LayerIndex, std::vector<StorageIndex>> outputs_;  // of the network, made by it last
-  std::vector<double> storage_bytes_;                     // of each storage
+  std::vector<double> storage_bytes_;                     // of each storage, as the next
+  std::vector<std::vector<LayerIndex>> writers_;
   Table<LayerIndex, std::vector<Tabulated>> tables_;      // for the ways of counts_
 };
 

@@ -1,0 +1,216 @@
+#include "compile/share_sides.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <variant>
+
+#include "compile/estimate.h"
+#include "isa/dma_time.h"
+#include "isa/task_hazard.h"
+#include "isa/work.h"
+
+namespace tessera::compile {
+
+void ShareTransfers::add(const isa::TaskDescriptor& task, const isa::TransferTask& transfer,
+                         const ChipConfig& chip) {
+  useful += static_cast<double>(std::int64_t{task.bands.images} * task.bands.rows *
+                                transfer.channel_count * transfer.buffer.columns *
+                                format_bytes(transfer.buffer.format));
+  const isa::DmaTime time = isa::dma_time(task, chip);
+  bursts += static_cast<double>(time.dram_bytes);
+  passage += static_cast<double>(estimate_task(task, chip) - time.start - time.completion);
+}
+
+namespace {
+
+// What copies in DRAM take of each memory, and of a core.
+struct CopyWork {
+  std::vector<double> of_memories, of_cores;
+  std::int64_t tasks = 0, steps = 1;  // of all cores; of a task
+};
+
+// What a core does of a layer.
+struct CoreWork {
+  Cycles neural = 0, planar = 0;
+  std::int64_t neural_tasks = 0, planar_tasks = 0, steps = 1;
+  std::int64_t tasks = 0, kernel_tasks = 0, kernel_room = 0;
+
+  void add(const isa::TaskDescriptor& task, const ChipConfig& chip) {
+    ++tasks;
+    if (const auto* kernel = std::get_if<isa::KernelTask>(&task.config)) {
+      ++kernel_tasks;
+      kernel_room += kernel->bytes_per_partition;
+    }
+    const bool on_array = task.engine == isa::EngineKind::kNeural;
+    if (!on_array && task.engine != isa::EngineKind::kPlanar) return;
+    (on_array ? neural : planar) += estimate_occupancy(task, chip);
+    ++(on_array ? neural_tasks : planar_tasks);
+    steps = std::max(steps, task.steps());
+  }
+  CoreDemand demand(std::int64_t bands) const {
+    const std::int64_t engine_tasks = neural >= planar ? neural_tasks : planar_tasks;
+    CoreDemand result;
+    result.compute = static_cast<double>(std::max(neural, planar));
+    result.steps = static_cast<double>(steps);
+    result.bands = static_cast<double>(std::max<std::int64_t>(1, bands));
+    result.slices = std::max(1.0, static_cast<double>(engine_tasks) / result.bands);
+    result.tasks = tasks;
+    return result;
+  }
+  void slowest(LayerSide& side) const {
+    side.kernel_tasks = std::max(side.kernel_tasks, kernel_tasks);
+    side.kernel_room = std::max(side.kernel_room, kernel_room);
+    const Cycles compute = std::max(neural, planar);
+    if (compute <= side.compute) return;
+    side.compute = compute;
+    side.neural = neural >= planar;
+    // Tasks come one behind the other, and each of them makes all rows of some results.
+    const auto tasks_of_engine = static_cast<double>(side.neural ? neural_tasks : planar_tasks);
+    side.first = 1 - (1 - 1 / static_cast<double>(steps)) / tasks_of_engine;
+  }
+};
+
+// Parts of the rows, or images, that a core's pieces make one behind the other.
+std::int64_t bands_of(const std::vector<Piece>& pieces) {
+  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> begins;
+  for (const Piece& piece : pieces) {
+    begins.insert({piece.output.image_first, piece.output.row_first, piece.output.column_first});
+  }
+  return std::ssize(begins);
+}
+
+class SideFinder {
+ public:
+  SideFinder(const ShareDraft& draft, const ShareSetting& setting, std::size_t memories)
+      : draft_(draft),
+        setting_(setting),
+        chip_(setting.chip),
+        cores_(static_cast<std::size_t>(setting.choice.cores)),
+        memories_(memories),
+        layers_(draft.prepared.layers.size()),
+        sides_(layers_),
+        kernels_(layers_, std::vector<KernelLoads>(memories)),
+        bytes_(layers_, std::vector<double>(memories, 0)),
+        copies_(layers_) {}
+
+  Table<LayerIndex, LayerSide> run() {
+    for (std::size_t core = 0; core < cores_; ++core) add_core(core);
+    for (std::size_t i = 0; i < layers_; ++i) {
+      LayerSide& side = sides_[i];
+      if (side.compute == 0) take_copies(copies_[i], side);
+      side.kernel_bytes = *std::ranges::max_element(bytes_[i]);
+      side.own_kernels.assign(cores_, false);
+    }
+    find_own_kernels();
+    return std::move(sides_);
+  }
+
+ private:
+  // Kernels that a layer loads from one memory: how many of its cores load each.
+  using KernelLoads = std::map<std::uint64_t, int>;
+
+  std::size_t memory_of(std::size_t core) const {
+    const std::vector<std::uint8_t>& memory = setting_.choice.memory_of_core;
+    return memory.empty() ? 0 : memory[core];
+  }
+
+  void add_core(std::size_t core) {
+    std::vector<CoreWork> works(layers_);
+    const isa::TaskDescriptor* array_before = nullptr;
+    for (const isa::TaskDescriptor& task : draft_.emitted[core].tasks) {
+      CoreWork& work = works[task.layer];
+      work.add(task, chip_);
+      if (task.engine == isa::EngineKind::kNeural) {
+        if (array_before != nullptr) work.neural += drain_before(task, *array_before);
+        array_before = &task;
+      }
+      add_moved(task, core);
+    }
+    for (std::size_t i = 0; i < layers_; ++i) {
+      LayerSide& side = sides_[i];
+      works[i].slowest(side);
+      side.cores.push_back(works[i].demand(bands_of(draft_.work[i].pieces[core])));
+    }
+  }
+
+  void add_moved(const isa::TaskDescriptor& task, std::size_t core) {
+    const std::size_t memory = memory_of(core);
+    if (const auto* kernel = std::get_if<isa::KernelTask>(&task.config)) {
+      const bool anew = ++kernels_[task.layer][memory][kernel->source.offset] == 1;
+      if (!anew && setting_.choice.share_loads) return;
+      bytes_[task.layer][memory] += static_cast<double>(kernel->stored_bytes());
+    } else if (const auto* move = std::get_if<isa::TransferTask>(&task.config)) {
+      LayerSide& side = sides_[task.layer];
+      const bool load = task.engine == isa::EngineKind::kLoad;
+      (load ? side.loads : side.stores).add(task, *move, chip_);
+    } else if (std::holds_alternative<isa::CopyTask>(task.config)) {
+      CopyWork& work = copies_[task.layer];
+      work.of_memories.resize(memories_);
+      work.of_cores.resize(cores_);
+      const auto cycles = static_cast<double>(isa::dma_time(task, chip_).transfer());
+      work.of_memories[memory] += cycles;
+      work.of_cores[core] += cycles;
+      ++work.tasks;
+      work.steps = std::max(work.steps, task.steps());
+    }
+  }
+
+  // What the array waits for the results of the task before, where it reads them.
+  Cycles drain_before(const isa::TaskDescriptor& task, const isa::TaskDescriptor& before) const {
+    if (!isa::reads_results_of(task, before, chip_.state_buffer.partitions)) return 0;
+    return neural_drain_cycles(
+        chip_.neural, isa::product_work(std::get<isa::NeuralTask>(before.config), chip_));
+  }
+
+  // Cores that copy at once share memories: each takes as long as all of them.
+  void take_copies(const CopyWork& copies, LayerSide& side) const {
+    if (copies.tasks == 0) return;
+    side.copies = true;
+    const double longest =
+        std::max(std::ranges::max(copies.of_memories), std::ranges::max(copies.of_cores));
+    side.compute = std::llround(longest);
+    side.copied = std::accumulate(copies.of_memories.begin(), copies.of_memories.end(), 0.0) /
+                  static_cast<double>(memories_);
+    const double tasks =
+        std::max(1.0, static_cast<double>(copies.tasks) / static_cast<double>(cores_));
+    side.first = 1 - (1 - 1 / static_cast<double>(copies.steps)) / tasks;
+    for (std::size_t core = 0; core < cores_; ++core) {
+      if (copies.of_cores[core] > 0) side.cores[core].compute = static_cast<double>(side.compute);
+    }
+  }
+
+  // Where a core loads a kernel that no other core of its memory does.
+  void find_own_kernels() {
+    for (std::size_t core = 0; core < cores_; ++core) {
+      for (const isa::TaskDescriptor& task : draft_.emitted[core].tasks) {
+        const auto* kernel = std::get_if<isa::KernelTask>(&task.config);
+        if (kernel == nullptr) continue;
+        const KernelLoads& loads = kernels_[task.layer][memory_of(core)];
+        const bool shared = setting_.choice.share_loads && loads.at(kernel->source.offset) > 1;
+        if (!shared) sides_[task.layer].own_kernels[core] = true;
+      }
+    }
+  }
+
+  const ShareDraft& draft_;
+  const ShareSetting& setting_;
+  const ChipConfig& chip_;
+  const std::size_t cores_, memories_, layers_;
+  Table<LayerIndex, LayerSide> sides_;
+  std::vector<std::vector<KernelLoads>> kernels_;  // by layer and memory, as the next
+  std::vector<std::vector<double>> bytes_;
+  std::vector<CopyWork> copies_;  // by layer
+};
+
+}  // namespace
+
+Table<LayerIndex, LayerSide> find_sides(const ShareDraft& draft, const ShareSetting& setting,
+                                        std::size_t memories) {
+  return SideFinder(draft, setting, memories).run();
+}
+
+}  // namespace tessera::compile
