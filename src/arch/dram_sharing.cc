@@ -12,7 +12,7 @@ namespace tessera {
 namespace {
 
 constexpr int kPlaces = 16;  // sets of places where streams begin
-constexpr int kRequests = 256;
+constexpr std::int64_t kRequests = 256, kRequestsMax = 1024;
 
 // Where each stream is in a channel: anywhere, in parts of it that do not overlap.
 std::vector<std::uint64_t> places(std::int64_t channel_bytes, std::int64_t request, int readers,
@@ -27,21 +27,24 @@ std::vector<std::uint64_t> places(std::int64_t channel_bytes, std::int64_t reque
   return at;
 }
 
-// Cycles of the device in which a channel answers kRequests of the streams.
+// Cycles of the device in which a channel answers `requests` of the streams, of which the last ones write.
 DramCycles cycles_of(const DramDevice& device, const DramChannelSettings& settings,
-                     std::int64_t request, std::vector<std::uint64_t> at) {
+                     std::int64_t request, std::int64_t requests, std::size_t readers,
+                     std::vector<std::uint64_t> at) {
   DramChannelModel channel(device, settings);
   DramCycles now = 0, last = 0;
   const auto step = [&] {
     if (const auto transfer = channel.step()) last = std::max(last, transfer->done_at);
   };
-  for (std::uint32_t i = 0; i < kRequests; ++i) {
-    while (!channel.room(false)) {
+  for (std::int64_t i = 0; i < requests; ++i) {
+    const std::size_t stream = static_cast<std::size_t>(i) % at.size();
+    const bool write = stream >= readers;
+    while (!channel.room(write)) {
       now = std::max(now, channel.next());
       step();
     }
-    std::uint64_t& next = at[i % at.size()];
-    channel.push(i, next, request, false, now);
+    std::uint64_t& next = at[stream];
+    channel.push(static_cast<std::uint32_t>(i), next, request, write, now);
     next += static_cast<std::uint64_t>(request);
   }
   while (channel.next() < kDramNever) step();
@@ -50,20 +53,27 @@ DramCycles cycles_of(const DramDevice& device, const DramChannelSettings& settin
 
 }  // namespace
 
-double dram_shared_bytes_per_cycle(const ChipConfig& chip, int readers) {
+double dram_shared_bytes_per_cycle(const ChipConfig& chip, const DramStreams& streams) {
   const double alone = dram_sustained_bytes_per_cycle(chip);
   const DramDevice* device = dram_device(chip);
-  if (device == nullptr || readers <= 1) return alone;
+  const int count = streams.readers + streams.writers;
+  if (device == nullptr || count <= 1) return alone;
   const DramChannelSettings settings = dram_channel_settings(chip.dram);
-  const std::int64_t request = chip.dma.request_bytes;
+  const std::int64_t largest = chip.dma.request_bytes;
+  const std::int64_t request =
+      streams.request_bytes == 0 ? largest : std::min(streams.request_bytes, largest);
+  const std::int64_t requests = std::min(kRequestsMax, kRequests * (largest / request));
+  const auto readers = static_cast<std::size_t>(streams.readers);
   std::mt19937 random(1);  // fixed: the same places for everybody
   double one = 0, together = 0;
   for (int i = 0; i < kPlaces; ++i) {
-    const std::vector<std::uint64_t> at = places(device->bytes, request, readers, random);
-    one += static_cast<double>(cycles_of(*device, settings, request, {at[0]}));
-    together += static_cast<double>(cycles_of(*device, settings, request, at));
+    const std::vector<std::uint64_t> at = places(device->bytes, request, count, random);
+    one += static_cast<double>(cycles_of(*device, settings, largest, kRequests, 1, {at[0]}));
+    together +=
+        static_cast<double>(cycles_of(*device, settings, request, requests, readers, at));
   }
-  return alone * std::min(1.0, one / together);
+  const auto bytes = static_cast<double>(requests * request) / static_cast<double>(kRequests * largest);
+  return alone * std::min(1.0, bytes * one / together);
 }
 
 }  // namespace tessera

@@ -2,14 +2,24 @@
 // others have closed its row.
 #pragma once
 
+#include <compare>
+#include <cstdint>
+
 #include "arch/chip_config.h"
 
 namespace tessera {
 
-// Bytes per core cycle, of all channels together, while `readers` >= 1 streams take turns by requests of
-// dma.request_bytes: dram_sustained_bytes_per_cycle() less what changes of rows cost, which the model of a
-// channel (arch/dram_channel_model.h) tells for streams of many places. A pipe has no rows. Takes about a
-// millisecond.
-double dram_shared_bytes_per_cycle(const ChipConfig& chip, int readers);
+// Streams that take turns by requests of so many bytes; 0 bytes: dma.request_bytes.
+struct DramStreams {
+  int readers = 1, writers = 0;
+  std::int64_t request_bytes = 0;
+
+  friend auto operator<=>(const DramStreams&, const DramStreams&) = default;
+};
+
+// Bytes per core cycle, of all channels together, that streams of many places have together:
+// dram_sustained_bytes_per_cycle() less what changes of rows and of direction cost, which the model of a
+// channel (arch/dram_channel_model.h) tells. A pipe has neither. Takes about a millisecond.
+double dram_shared_bytes_per_cycle(const ChipConfig& chip, const DramStreams& streams);
 
 }  // namespace tessera

@@ -10,7 +10,7 @@ namespace {
 
 TEST(DramSharing, OneReaderHasWhatTheMemorySustains) {
   const ChipConfig chip = *load_chip_config("cloud16");
-  EXPECT_EQ(dram_shared_bytes_per_cycle(chip, 1), dram_sustained_bytes_per_cycle(chip));
+  EXPECT_EQ(dram_shared_bytes_per_cycle(chip, {.readers = 1}), dram_sustained_bytes_per_cycle(chip));
 }
 
 // Rows that others have closed cost a few per cent, as banks go on meanwhile.
@@ -19,18 +19,29 @@ TEST(DramSharing, SeveralReadersLoseSomeOfIt) {
     const ChipConfig chip = *load_chip_config(arch);
     const double alone = dram_sustained_bytes_per_cycle(chip);
     for (const int readers : {2, 3, 4, 16}) {
-      const double shared = dram_shared_bytes_per_cycle(chip, readers);
+      const double shared = dram_shared_bytes_per_cycle(chip, {.readers = readers});
       EXPECT_LT(shared, 0.99 * alone) << arch << ", " << readers;
       EXPECT_GT(shared, 0.90 * alone) << arch << ", " << readers;
-      EXPECT_EQ(shared, dram_shared_bytes_per_cycle(chip, readers));
+      EXPECT_EQ(shared, dram_shared_bytes_per_cycle(chip, {.readers = readers}));
     }
+  }
+}
+
+// Each request of a stream opens its row again, and each change of direction keeps the bus.
+TEST(DramSharing, ShortRequestsOfReadersAndWritersLoseMore) {
+  const ChipConfig chip = *load_chip_config("cloud16");
+  double before = dram_sustained_bytes_per_cycle(chip);
+  for (const std::int64_t bytes : {4096, 1024, 256, 64}) {
+    const double shared = dram_shared_bytes_per_cycle(chip, {1, 1, bytes});
+    EXPECT_LT(shared, before) << bytes;
+    before = shared;
   }
 }
 
 TEST(DramSharing, APipeHasNoRows) {
   ChipConfig chip = *load_chip_config("cloud16");
   chip.dram.device = DramKind::kFlat;
-  EXPECT_EQ(dram_shared_bytes_per_cycle(chip, 4), dram_sustained_bytes_per_cycle(chip));
+  EXPECT_EQ(dram_shared_bytes_per_cycle(chip, {.readers = 4}), dram_sustained_bytes_per_cycle(chip));
 }
 
 }  // namespace

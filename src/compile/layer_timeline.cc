@@ -44,9 +44,9 @@ double LayerTimeline::take_data(double from, double cycles) {
   const double owed = owed_;
   const double end = take(channel_, from, cycles);
   if (chip_.dram.arbitration != Arbitration::kKernelsLast) return end;
-  // Kernels that were asked for before wait.
+  // Kernels that were asked for before wait, but for those that the channel has accepted.
   owed_ = owed;
-  return take(data_, from, cycles);
+  return std::min(end, take(data_, from, cycles) + kernels_accepted_);
 }
 
 bool LayerTimeline::before(const ShareNeed& need) const {
@@ -100,13 +100,16 @@ void LayerTimeline::load(const LayerDemand& layer, const OperandDemand& operand,
   const std::vector<ShareNeed>& needs = of_core(operand, core);
   const double portions = std::max(1.0, own.steps * own.bands * operand.loads);
   Queues& queues = queues_[core];
-  double begin = -1, through = 0;
+  double begin = std::max(ahead(core), queues.loads), through = 0;
+  const auto some_of = [&](const ShareNeed& need) {
+    const double parts = std::max(1.0, std::round(portions * (need.wanted_last - need.wanted_first)));
+    return made(need, need.made_first + (need.made_last - need.made_first) / parts) + operand.late;
+  };
   for (const ShareNeed& need : needs) {
-    if (need.kept || !before(need)) continue;
-    const double some = made(need, need.made_first) + operand.late;
-    begin = begin < 0 ? some : std::min(begin, some);
+    // Of the first portion.
+    if (need.kept || !before(need) || need.wanted_first * portions >= 1) continue;
+    begin = std::max(begin, some_of(need));
   }
-  begin = std::max({begin, ahead(core), queues.loads});
   const double cycles = operand.loaded / static_cast<double>(cores_);
   const double longest =
       std::max({take_data(begin, cycles) - begin, operand.links, operand.passage[core]});
@@ -115,15 +118,14 @@ void LayerTimeline::load(const LayerDemand& layer, const OperandDemand& operand,
     if (need.kept || !before(need)) continue;
     const double rows = need.wanted_last - need.wanted_first;
     const double parts = std::max(1.0, std::round(portions * rows));
-    const double some =
-        made(need, need.made_first + (need.made_last - need.made_first) / parts);
-    add_wait(own, some + operand.late + portion, need.wanted_first, wait);
+    add_wait(own, some_of(need) + portion, need.wanted_first, wait);
     const double last = made(need, need.made_last) + operand.late + portion;
     add_wait(own, last, need.wanted_last - rows / parts, wait);
     through = std::max(through, last);
   }
   add_wait(own, begin + portion, 0, wait);
   add_wait(own, begin + longest, 1 - 1 / portions, wait);
+  wait.last = std::max(wait.last, begin + operand.passage[core] + own.writes);
   queues.loads = std::max({queues.loads, begin + longest, through});
 }
 
@@ -194,9 +196,12 @@ void LayerTimeline::store(const LayerDemand& layer, std::size_t core, CoreSpan& 
   Queues& queues = queues_[core];
   const double part = 1 / (own.steps * own.slices * own.bands);
   span.store_begin = std::max(queues.stores, span.begin + (span.end - span.begin) * part);
+  const double cycles = layer.stored / static_cast<double>(cores_);
+  // A few writes wait until nobody reads.
+  const double through = layer.stores_wait ? take(channel_, span.store_begin, cycles)
+                                           : take_data(span.store_begin, cycles);
   span.store_end =
-      std::max({span.store_begin + own.stores, span.end + own.stores * part,
-                take_data(span.store_begin, layer.stored / static_cast<double>(cores_))});
+      std::max({span.store_begin + own.stores, span.end + own.stores * part, through});
   queues.stores = span.store_end;
 }
 

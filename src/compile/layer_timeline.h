@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "arch/chip_config.h"
+#include "arch/dram_config.h"
 #include "base/table.h"
 #include "compile/channel_time.h"
 #include "compile/plan.h"
@@ -53,6 +54,7 @@ struct CoreDemand {
   double steps = 1, slices = 1, bands = 1;
   std::int64_t tasks = 0;  // of all engines
   double stores = 0;       // cycles of its own DMA engine
+  double writes = 0;       // of the state buffer's ports, which loads have as well, for its results
 };
 
 struct LayerDemand {
@@ -61,6 +63,7 @@ struct LayerDemand {
   bool copies = false;                 // in DRAM, by the engines that store
   double copied = 0;                   // cycles of all memories together, for that
   double stored = 0;                   // of all memories together
+  bool stores_wait = false;            // less than the memory begins to write for while there are reads
   double kernels = 0;                  // cycles of all memories
   double kernel_tasks = 1;
   std::int64_t kernel_bytes = 0;  // of a core's kernel memory, a partition
@@ -80,6 +83,7 @@ class LayerTimeline {
       : chip_(chip),
         cores_(cores),
         load_before_arithmetic_(load_before_arithmetic),
+        kernels_accepted_(2.0 * chip.dma.request_bytes / dram_sustained_bytes_per_cycle(chip)),
         queues_(cores),
         last_end_(cores, 0) {}
 
@@ -131,6 +135,7 @@ class LayerTimeline {
   const ChipConfig& chip_;
   const std::size_t cores_;
   const bool load_before_arithmetic_;
+  const double kernels_accepted_;  // cycles of kernels that data wait for
   ChannelTime channel_;
   ChannelTime data_;  // of it, without kernels that wait for data
   double owed_ = 0;   // parts of cycles of the channel

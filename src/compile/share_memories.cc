@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -142,7 +143,8 @@ class MemoryPlacer {
   bool whole(const isa::DramAddress& address) const { return whole_.contains(storage_at(address)); }
   // In turn, so that no memory has all of them.
   std::uint8_t memory_of_whole(StorageIndex storage) const {
-    return static_cast<std::uint8_t>(storage % memories_);
+    const auto before = std::distance(whole_.begin(), whole_.find(storage));
+    return static_cast<std::uint8_t>(before % memories_);
   }
   void keep_whole(const isa::DramAddress& address) {
     const StorageIndex storage = storage_at(address);

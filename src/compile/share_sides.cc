@@ -8,12 +8,28 @@
 #include <tuple>
 #include <variant>
 
+#include "arch/dram_config.h"
 #include "compile/estimate.h"
 #include "isa/dma_time.h"
+#include "isa/dma_work.h"
 #include "isa/task_hazard.h"
 #include "isa/work.h"
 
 namespace tessera::compile {
+namespace {
+
+constexpr double kPortBound = 1.15;  // within so much of it
+
+// What the state buffer's port takes for all bytes of a transfer.
+double port_cycles(const isa::TaskDescriptor& task, const ChipConfig& chip) {
+  isa::DmaStep plan;
+  isa::plan_dma_step(task, 0, {}, chip, plan);
+  const auto bytes = static_cast<double>(plan.runs * plan.run_bytes * plan.expansion);
+  const auto width = static_cast<double>(isa::dma_port_width(plan, chip.dma.port_bytes));
+  return static_cast<double>(task.steps()) * bytes / width;
+}
+
+}  // namespace
 
 void ShareTransfers::add(const isa::TaskDescriptor& task, const isa::TransferTask& transfer,
                          const ChipConfig& chip) {
@@ -22,20 +38,34 @@ void ShareTransfers::add(const isa::TaskDescriptor& task, const isa::TransferTas
                                 format_bytes(transfer.buffer.format));
   const isa::DmaTime time = isa::dma_time(task, chip);
   bursts += static_cast<double>(time.dram_bytes);
-  passage += static_cast<double>(estimate_task(task, chip) - time.start - time.completion);
+  requests += static_cast<double>(time.requests);
+  // Where the buffer's port is not what a transfer waits for, the memory is.
+  const auto behind_first = static_cast<double>(time.cycles - time.first);
+  const auto many = static_cast<double>(std::max<std::int64_t>(2, time.requests));
+  const double paced = behind_first * many / (many - 1);
+  const bool by_port =
+      static_cast<double>(time.transfer()) < kPortBound * port_cycles(task, chip);
+  const double in_bursts =
+      static_cast<double>(time.dram_bytes) / dram_sustained_bytes_per_cycle(chip);
+  memory += by_port ? in_bursts : std::max(in_bursts, paced);
+  // A task is configured beside the one before it.
+  const Cycles moving = estimate_task(task, chip) - time.start - time.completion;
+  passage += static_cast<double>(std::max(moving, time.start));
 }
 
 namespace {
 
 // What copies in DRAM take of each memory, and of a core.
 struct CopyWork {
-  std::vector<double> of_memories, of_cores;
+  std::vector<double> of_cores;  // one copy waits for the one before
+  double moving = 0;             // of all cores: what memories take of it
   std::int64_t tasks = 0, steps = 1;  // of all cores; of a task
 };
 
 // What a core does of a layer.
 struct CoreWork {
   Cycles neural = 0, planar = 0;
+  Cycles behind = 0;  // of the planar ones: until their last results are there
   std::int64_t neural_tasks = 0, planar_tasks = 0, steps = 1;
   std::int64_t tasks = 0, kernel_tasks = 0, kernel_room = 0;
 
@@ -48,6 +78,8 @@ struct CoreWork {
     const bool on_array = task.engine == isa::EngineKind::kNeural;
     if (!on_array && task.engine != isa::EngineKind::kPlanar) return;
     (on_array ? neural : planar) += estimate_occupancy(task, chip);
+    // Behind its last step a lane is free.
+    if (!on_array && task.steps() > 1) behind += chip.planar.latency_cycles;
     ++(on_array ? neural_tasks : planar_tasks);
     steps = std::max(steps, task.steps());
   }
@@ -61,6 +93,7 @@ struct CoreWork {
     result.tasks = tasks;
     return result;
   }
+  double share() const { return static_cast<double>(std::max(neural, planar - behind)); }
   void slowest(LayerSide& side) const {
     side.kernel_tasks = std::max(side.kernel_tasks, kernel_tasks);
     side.kernel_room = std::max(side.kernel_room, kernel_room);
@@ -101,11 +134,9 @@ class SideFinder {
     for (std::size_t core = 0; core < cores_; ++core) add_core(core);
     for (std::size_t i = 0; i < layers_; ++i) {
       LayerSide& side = sides_[i];
-      if (side.compute == 0) take_copies(copies_[i], side);
+      if (side.compute == 0) take_copies(static_cast<LayerIndex>(i), copies_[i], side);
       side.kernel_bytes = *std::ranges::max_element(bytes_[i]);
-      side.own_kernels.assign(cores_, false);
     }
-    find_own_kernels();
     return std::move(sides_);
   }
 
@@ -134,6 +165,7 @@ class SideFinder {
       LayerSide& side = sides_[i];
       works[i].slowest(side);
       side.cores.push_back(works[i].demand(bands_of(draft_.work[i].pieces[core])));
+      side.shares.push_back(works[i].share());
     }
   }
 
@@ -149,11 +181,10 @@ class SideFinder {
       (load ? side.loads : side.stores).add(task, *move, chip_);
     } else if (std::holds_alternative<isa::CopyTask>(task.config)) {
       CopyWork& work = copies_[task.layer];
-      work.of_memories.resize(memories_);
       work.of_cores.resize(cores_);
-      const auto cycles = static_cast<double>(isa::dma_time(task, chip_).transfer());
-      work.of_memories[memory] += cycles;
-      work.of_cores[core] += cycles;
+      const isa::DmaTime time = isa::dma_time(task, chip_);
+      work.of_cores[core] += static_cast<double>(time.cycles);
+      work.moving += static_cast<double>(time.transfer());
       ++work.tasks;
       work.steps = std::max(work.steps, task.steps());
     }
@@ -166,34 +197,44 @@ class SideFinder {
         chip_.neural, isa::product_work(std::get<isa::NeuralTask>(before.config), chip_));
   }
 
-  // Cores that copy at once share memories: each takes as long as all of them.
-  void take_copies(const CopyWork& copies, LayerSide& side) const {
+  // What is copied lies in one memory, and so does where it goes. Cores that copy at once share them:
+  // each takes as long as all.
+  void take_copies(LayerIndex layer, const CopyWork& copies, LayerSide& side) const {
     if (copies.tasks == 0) return;
     side.copies = true;
-    const double longest =
-        std::max(std::ranges::max(copies.of_memories), std::ranges::max(copies.of_cores));
+    const double in_memory = copies.moving * busiest_memory(layer);
+    const double longest = std::max(in_memory, std::ranges::max(copies.of_cores));
     side.compute = std::llround(longest);
-    side.copied = std::accumulate(copies.of_memories.begin(), copies.of_memories.end(), 0.0) /
-                  static_cast<double>(memories_);
+    side.copied = copies.moving / static_cast<double>(memories_);
     const double tasks =
         std::max(1.0, static_cast<double>(copies.tasks) / static_cast<double>(cores_));
     side.first = 1 - (1 - 1 / static_cast<double>(copies.steps)) / tasks;
     for (std::size_t core = 0; core < cores_; ++core) {
-      if (copies.of_cores[core] > 0) side.cores[core].compute = static_cast<double>(side.compute);
+      if (copies.of_cores[core] == 0) continue;
+      side.cores[core].compute = static_cast<double>(side.compute);
+      // They come to the memory one after the other.
+      side.shares[core] = std::max(copies.of_cores[core], in_memory / 2);
     }
   }
-
-  // Where a core loads a kernel that no other core of its memory does.
-  void find_own_kernels() {
-    for (std::size_t core = 0; core < cores_; ++core) {
-      for (const isa::TaskDescriptor& task : draft_.emitted[core].tasks) {
-        const auto* kernel = std::get_if<isa::KernelTask>(&task.config);
-        if (kernel == nullptr) continue;
-        const KernelLoads& loads = kernels_[task.layer][memory_of(core)];
-        const bool shared = setting_.choice.share_loads && loads.at(kernel->source.offset) > 1;
-        if (!shared) sides_[task.layer].own_kernels[core] = true;
-      }
+  // The part of a layer's copies that the busiest memory reads and writes, where storages lie in memories in
+  // turn.
+  double busiest_memory(LayerIndex layer) const {
+    std::map<StorageIndex, double> moved;
+    double all = 0;
+    const auto add = [&](StorageIndex storage, double elements) {
+      moved[storage] += elements;
+      all += elements;
+    };
+    for (const PlannedCopy& copy : draft_.prepared.layers[layer].copies) {
+      double elements = 1;
+      for (const std::int64_t extent : copy.to.extents) elements *= static_cast<double>(extent);
+      if (copy.destination >= 0) add(copy.destination, elements);
+      if (!copy.fill && copy.source >= 0) add(copy.source, elements);
     }
+    std::vector<double> of_memories(memories_, 0);
+    std::size_t turn = 0;
+    for (const auto& [storage, elements] : moved) of_memories[turn++ % memories_] += elements;
+    return all == 0 ? 1 : *std::ranges::max_element(of_memories) / all;
   }
 
   const ShareDraft& draft_;

@@ -17,11 +17,16 @@ namespace tessera::compile {
 struct ShareTransfers {
   double useful = 0, bursts = 0;  // bytes
   double passage = 0;             // cycles that each takes alone
+  double requests = 0;            // of the memory
+  double memory = 0;              // cycles that the memory is busy for each alone
 
   void add(const isa::TaskDescriptor& task, const isa::TransferTask& transfer,
            const ChipConfig& chip);
   double padding() const { return useful == 0 ? 1 : bursts / useful; }
   double cycles_per_byte() const { return useful == 0 ? 0 : passage / useful; }
+  // Of the memory, with the rows that short runs open.
+  double memory_per_byte() const { return useful == 0 ? 0 : memory / useful; }
+  double request_bytes() const { return requests == 0 ? 0 : bursts / requests; }
 };
 
 // What a layer does when it is cut one way.
@@ -35,7 +40,7 @@ struct LayerSide {
   std::int64_t kernel_tasks = 0, kernel_room = 0;  // of a core; bytes of a partition
   double kernel_bytes = 0;                         // that the busiest memory reads
   ShareTransfers loads, stores;                    // where what it reads is cut the same way
-  std::vector<bool> own_kernels;  // of each core: it loads some that others do not
+  std::vector<double> shares;      // cycles that each core's busiest engine works
 };
 
 // `memories`: how many the cores of `setting` use.

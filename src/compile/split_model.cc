@@ -1,6 +1,7 @@
 #include "compile/split_model.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -62,8 +63,12 @@ class SplitModel::Implementation {
         cores_(static_cast<std::size_t>(setting.choice.cores)) {
     const std::vector<std::uint8_t>& memory = setting_.choice.memory_of_core;
     memories_ = memory.empty() ? 1 : 1 + *std::ranges::max_element(memory);
-    const std::size_t of_memory = (cores_ + memories_ - 1) / memories_;
-    memory_rate_shared_ = dram_shared_bytes_per_cycle(setting_.chip, static_cast<int>(of_memory));
+    if (dram_device(setting_.chip) != nullptr) {
+      const DramChannelSettings channel = dram_channel_settings(setting_.chip.dram);
+      writes_kept_ = channel.queue_requests * channel.write_high_percent / 100.0 *
+                     static_cast<double>(dram_burst_bytes(setting_.chip));
+    }
+    memory_rate_shared_ = shared_rate_of({.readers = cores_of_memory()});
     for (const ShareDraft& draft : drafts_) {
       TESSERA_CHECK(layers().size() == draft.prepared.layers.size(),
                     "other layers one way than another");
@@ -122,9 +127,7 @@ class SplitModel::Implementation {
       std::vector<double>& shares = result.shares.emplace_back();
       const double moved = cost(layer, way_of).moved();
       for (std::size_t core = 0; core < cores_; ++core) {
-        const double compute = side.cores[core].compute;
-        const double kernels = side.own_kernels[core] ? side.kernel_bytes / memory_rate() : 0;
-        shares.push_back(compute == 0 ? moved : std::max(compute, kernels));
+        shares.push_back(side.shares[core] == 0 ? moved : side.shares[core]);
       }
     }
     result.layers = timeline.spans();
@@ -239,12 +242,16 @@ class SplitModel::Implementation {
         add_makers(index, reader);
       }
     }
+    for (const auto& sources : copied_) {
+      for (const auto& [source, writers] : sources) is_copied_[static_cast<std::size_t>(source)] = true;
+    }
   }
 
   void find_stored(StorageIndex index, const StorageUses& uses) {
     const Storage& storage = drafts_[0].prepared.storages.storages[index];
     storage_bytes_.push_back(static_cast<double>(storage.bytes()));
     writers_.push_back(uses.writers);
+    is_copied_.push_back(!uses.copies.empty());
     if (uses.writers.empty()) return;
     const LayerIndex last = *std::ranges::max_element(uses.writers);
     if (storage.base == isa::BaseIndex::kOutput) outputs_[last].push_back(index);
@@ -515,12 +522,40 @@ class SplitModel::Implementation {
   }
   // Of a memory that nobody else uses, to the last byte of a few short runs.
   static constexpr double kMemoryCycles = 100;
+  // Of latency() what is not the transfers' own time, which the timeline knows: cores that ask at once wait
+  // for each other's rows.
+  double beside_transfers() const {
+    const double answers = kAnswerCycles + kTurnCycles * (cores_of_memory() - 1);
+    return latency() - 2 * (kMemoryCycles - answers);
+  }
+  static constexpr double kAnswerCycles = 25, kTurnCycles = 7;
 
   // Of one memory, in bytes a cycle.
   double memory_rate() const { return dram_sustained_bytes_per_cycle(setting_.chip); }
   double memories_rate() const { return memory_rate() * static_cast<double>(memories_); }
-  // While cores take turns at a memory.
-  double shared_rate() const { return memory_rate_shared_ * static_cast<double>(memories_); }
+  std::size_t memory_of(std::size_t core) const {
+    const std::vector<std::uint8_t>& memory = setting_.choice.memory_of_core;
+    return memory.empty() ? 0 : memory[core];
+  }
+  int cores_of_memory() const { return static_cast<int>((cores_ + memories_ - 1) / memories_); }
+  // Of one memory while streams take turns at it; requests by powers of two.
+  double shared_rate_of(DramStreams streams) const {
+    if (streams.request_bytes > 0) {
+      streams.request_bytes = static_cast<std::int64_t>(
+          std::bit_ceil(static_cast<std::uint64_t>(streams.request_bytes)));
+    }
+    const auto [at, anew] = shared_rates_.try_emplace(streams, 0.0);
+    if (anew) at->second = dram_shared_bytes_per_cycle(setting_.chip, streams);
+    return at->second;
+  }
+  // While the cores load a layer's data and store its results, of `stored` bytes.
+  double rate_beside(const LayerSide& side, double stored) const {
+    const bool both = stored > 0 && side.loads.useful > 0;
+    const double request = std::max(side.loads.request_bytes(), side.stores.request_bytes());
+    return shared_rate_of({.readers = cores_of_memory(),
+                           .writers = both ? cores_of_memory() : 0,
+                           .request_bytes = std::llround(std::max(64.0, request))});
+  }
   double network_rate() const {
     return setting_.chip.card.network.gigabits_per_second * 1e9 / 8 /
            static_cast<double>(setting_.chip.clock_hertz);
@@ -638,15 +673,33 @@ class SplitModel::Implementation {
     return operand.bytes * (cards - 1) / cards;
   }
 
-  // What is stored of a layer's results, by all its cores and by each.
+  // What is stored of a layer's results by all its cores; `longest` in the memory that has most of it.
   struct Stored {
-    double bytes = 0, bursts = 0;
+    double bytes = 0, bursts = 0, longest = 0;
   };
+
+  // It lies in one memory (compile/share_memories.h): copies read or write it, or layers that are cut in
+  // several ways make parts of its rows.
+  template <typename WayOf>
+  bool in_one_memory(StorageIndex storage, const std::vector<Writer>& writers,
+                     const WayOf& way_of) const {
+    if (is_copied_[static_cast<std::size_t>(storage)]) return true;
+    bool parts_of_rows = false, one_way = true;
+    std::size_t first = 0;
+    for (const Writer& writer : writers) {
+      const std::size_t way = writer.node < 0 ? 0 : way_of(writer.node);
+      if (&writer == &writers.front()) first = way;
+      one_way = one_way && way == first;
+      parts_of_rows = parts_of_rows || !writer.written[way];
+    }
+    return parts_of_rows && !one_way;
+  }
 
   // Of each layer what others, or the host, take of it by way of memory.
   template <typename WayOf>
   Table<LayerIndex, Stored> find_stored_by(const WayOf& way_of) const {
     Table<StorageIndex, double> of_storages(storage_bytes_.size(), 0);
+    Table<StorageIndex, bool> whole(is_copied_);
     for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
       const graph::NodeIndex node = layers()[layer].node;
       const std::size_t own = node < 0 ? 0 : way_of(node);
@@ -654,6 +707,7 @@ class SplitModel::Implementation {
         const Ends ends = ends_of(layer, operand, own, way_of);
         const double bytes = traffic(operand, own, ends).stored / ends.store_padding;
         of_storages[operand.storage] = std::max(of_storages[operand.storage], bytes);
+        if (in_one_memory(operand.storage, operand.writers, way_of)) whole[operand.storage] = true;
       }
       for (const auto& [storage, writers] : copied_[layer]) {
         of_storages[storage] = storage_bytes_[static_cast<std::size_t>(storage)];
@@ -662,6 +716,7 @@ class SplitModel::Implementation {
         of_storages[storage] = storage_bytes_[static_cast<std::size_t>(storage)];
       }
     }
+    const auto memories = static_cast<double>(memories_);
     Table<LayerIndex, Stored> stored(layers().size());
     for (std::size_t s = 0; s < of_storages.size(); ++s) {
       double elements = 0;
@@ -671,7 +726,11 @@ class SplitModel::Implementation {
         const ShareTransfers& stores = sides_[node < 0 ? 0 : way_of(node)][writer].stores;
         const double bytes = of_storages[s] * output_elements(writer) / elements;
         stored[writer].bytes += bytes;
-        stored[writer].bursts += bytes * stores.padding();
+        const double bursts =
+            bytes * std::max(stores.padding(), stores.memory_per_byte() * memory_rate());
+        stored[writer].bursts += bursts;
+        const LayerSide& side = sides_[node < 0 ? 0 : way_of(node)][writer];
+        stored[writer].longest += bursts / (rate_beside(side, bytes) * (whole[s] ? 1 : memories));
       }
     }
     return stored;
@@ -717,10 +776,12 @@ class SplitModel::Implementation {
     const graph::NodeIndex node = layers()[layer].node;
     const std::size_t own = node < 0 ? 0 : way_of(node);
     const LayerSide& side = sides_[own][layer];
+    const double rate = rate_beside(side, stored.bytes);
     LayerDemand demand{.cores = side.cores,
                        .copies = side.copies,
                        .copied = side.copied,
-                       .stored = stored.bursts / shared_rate(),
+                       .stored = stored.bursts / (rate * static_cast<double>(memories_)),
+                       .stores_wait = stored.bursts / static_cast<double>(memories_) < writes_kept_,
                        .kernels = side.kernel_bytes / memory_rate_shared_,
                        .kernel_tasks = std::max(1.0, static_cast<double>(side.kernel_tasks)),
                        .kernel_bytes = side.kernel_room};
@@ -730,14 +791,16 @@ class SplitModel::Implementation {
     const auto work = static_cast<double>(std::ranges::count_if(
         demand.cores, [](const CoreDemand& core) { return core.compute > 0; }));
     for (CoreDemand& core : demand.cores) {
-      if (core.compute > 0) core.stores = passage(side.stores, stored.bytes / work);
+      if (core.compute == 0) continue;
+      core.stores = std::max(passage(side.stores, stored.bytes / work), stored.longest);
+      core.writes = write_cycles(layer) / work;
     }
     for (const Operand& operand : operands_[layer]) {
-      demand.operands.push_back(demand_of(layer, operand, own, way_of));
+      demand.operands.push_back(demand_of(layer, operand, own, rate, way_of));
     }
     const auto wait_for = [&](LayerIndex maker) {
       OperandDemand& asked = demand.operands.emplace_back();
-      asked.late = latency();
+      asked.late = beside_transfers();
       asked.needs.assign(cores_, {{.maker = maker}});
     };
     for (const LayerIndex copier : copiers_[layer]) wait_for(copier);
@@ -746,18 +809,35 @@ class SplitModel::Implementation {
     }
     return demand;
   }
+  // Of one port of each partition that has some of the layer's results.
+  double write_cycles(LayerIndex layer) const {
+    const ChipConfig& chip = setting_.chip;
+    const StorageView& output = layers()[layer].output;
+    if (output.storage < 0) return 0;
+    const auto partitions = static_cast<double>(
+        std::min<std::int64_t>(output.channels(), chip.state_buffer.partitions));
+    const Storage& storage = drafts_[0].prepared.storages.storages[output.storage];
+    return output_elements(layer) * static_cast<double>(format_bytes(storage.format)) /
+           (partitions * chip.state_buffer.port_bytes);
+  }
   template <typename WayOf>
-  OperandDemand demand_of(LayerIndex layer, const Operand& operand, std::size_t own,
+  OperandDemand demand_of(LayerIndex layer, const Operand& operand, std::size_t own, double rate,
                           const WayOf& way_of) const {
     const Ends ends = ends_of(layer, operand, own, way_of);
     const Traffic moved = traffic(operand, own, ends);
     OperandDemand asked;
-    asked.loaded = moved.loaded / shared_rate();
+    // In bursts, or as many as the memory could have moved.
+    const double rows = ends.load->memory_per_byte() * memory_rate() / ends.load->padding();
+    const double loaded = moved.loaded * std::max(1.0, rows);
+    asked.loaded = loaded / (rate * static_cast<double>(memories_));
     LayerCost links;
     add_traffic(moved, links);
     asked.links = links.links();
+    if (in_one_memory(operand.storage, operand.writers, way_of)) {
+      asked.links = std::max(asked.links, loaded / rate);
+    }
     asked.loads = operand.loads[own];
-    asked.late = moved.crosses ? latency() : 0;
+    asked.late = moved.crosses ? beside_transfers() : 0;
     const std::vector<double> bytes =
         ends.kept ? edge_bytes(operand, *ends.written, *operand.read[own]) : operand.taken[own];
     for (const double of_core : bytes) asked.passage.push_back(passage(*ends.load, of_core));
@@ -766,7 +846,36 @@ class SplitModel::Implementation {
       const std::size_t way = writer.node < 0 ? 0 : way_of(writer.node);
       add_needs(writer, writer.written[way], operand.read[own], ends.kept, asked);
     }
+    if (moved.crosses && memories_ > 1) {
+      const bool one = in_one_memory(operand.storage, operand.writers, way_of);
+      add_way_around(one, asked);
+    }
     return asked;
+  }
+  // What lies in other memories comes around the ring, and from each of them by a task of its own.
+  void add_way_around(bool in_one, OperandDemand& asked) const {
+    const ChipConfig& chip = setting_.chip;
+    const auto& unit = chip.card.load_save;
+    const double around = chip.card.groups * chip.card.ring.hop_cycles +
+                          2 * (unit.pack_cycles + unit.unpack_cycles);
+    bool others = in_one;
+    for (std::size_t core = 0; core < cores_; ++core) {
+      if (asked.passage[core] == 0) continue;
+      std::set<std::size_t> memories;
+      for (const ShareNeed& need : asked.needs[core]) {
+        if (need.kept) continue;
+        if (need.writer == ShareNeed::kEveryCore) {
+          for (std::size_t memory = 0; memory < memories_; ++memory) memories.insert(memory);
+        } else {
+          memories.insert(memory_of(static_cast<std::size_t>(need.writer)));
+        }
+      }
+      memories.erase(memory_of(core));
+      others = others || !memories.empty();
+      if (in_one) continue;
+      asked.passage[core] += static_cast<double>(memories.size()) * chip.dma.task_start_cycles;
+    }
+    if (others) asked.late += around;
   }
   // Cycles of a core's DMA engine that nobody else holds up.
   double passage(const ShareTransfers& transfers, double bytes) const {
@@ -780,6 +889,8 @@ class SplitModel::Implementation {
   const std::size_t cores_;
   std::size_t memories_ = 1;
   double memory_rate_shared_ = 1;  // bytes a cycle of a memory, while its cores take turns
+  mutable std::map<DramStreams, double> shared_rates_;
+  double writes_kept_ = 0;  // bytes that a channel keeps while there are reads
   WayCounts counts_;
   std::array<Table<LayerIndex, LayerSide>, kSplitWays> sides_;
   Table<LayerIndex, std::vector<Operand>> operands_;
@@ -789,6 +900,7 @@ class SplitModel::Implementation {
   Table<LayerIndex, std::vector<StorageIndex>> outputs_;  // of the network, made by it last
   std::vector<double> storage_bytes_;                     // of each storage, as the next
   std::vector<std::vector<LayerIndex>> writers_;
+  std::vector<bool> is_copied_;  // from or to
   Table<LayerIndex, std::vector<Tabulated>> tables_;      // for the ways of counts_
 };
 

@@ -33,6 +33,7 @@ struct OnCore {
       begin = end == 0 ? first : std::min(begin, first);
       end = std::max(end, from + timing.end);
     }
+    if (getenv("KDBG")) fprintf(stderr, "layer %d engine %d steps %d first %ld end %ld busy %ld dep %ld mem %ld ports %ld share %d\n", (int)task.layer, (int)task.engine, (int)task.steps(), (long)(from+timing.first_step_begin), (long)(from+timing.end), (long)timing.busy, (long)timing.blocked_dependency, (long)timing.blocked_memory, (long)timing.blocked_ports, (int)task.header.share.number);
     if (task.header.share.number != 0) return;
     const bool one_step = task.engine == isa::EngineKind::kPlanar && task.steps() == 1;
     engines[static_cast<std::size_t>(task.engine)] +=
@@ -41,8 +42,7 @@ struct OnCore {
   Cycles busiest() const {
     const auto of = [&](isa::EngineKind kind) { return engines[static_cast<std::size_t>(kind)]; };
     const Cycles computes = std::max(of(isa::EngineKind::kNeural), of(isa::EngineKind::kPlanar));
-    if (computes > 0) return std::max(computes, of(isa::EngineKind::kKernel));
-    return *std::ranges::max_element(engines);
+    return computes > 0 ? computes : *std::ranges::max_element(engines);
   }
 };
 using OnCores = std::vector<std::vector<OnCore>>;  // by layer and core
