@@ -69,10 +69,10 @@ double dram_shared_bytes_per_cycle(const ChipConfig& chip, const DramStreams& st
   for (int i = 0; i < kPlaces; ++i) {
     const std::vector<std::uint64_t> at = places(device->bytes, request, count, random);
     one += static_cast<double>(cycles_of(*device, settings, largest, kRequests, 1, {at[0]}));
-    together +=
-        static_cast<double>(cycles_of(*device, settings, request, requests, readers, at));
+    together += static_cast<double>(cycles_of(*device, settings, request, requests, readers, at));
   }
-  const auto bytes = static_cast<double>(requests * request) / static_cast<double>(kRequests * largest);
+  const auto bytes =
+      static_cast<double>(requests * request) / static_cast<double>(kRequests * largest);
   return alone * std::min(1.0, bytes * one / together);
 }
 

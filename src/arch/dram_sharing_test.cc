@@ -10,7 +10,8 @@ namespace {
 
 TEST(DramSharing, OneReaderHasWhatTheMemorySustains) {
   const ChipConfig chip = *load_chip_config("cloud16");
-  EXPECT_EQ(dram_shared_bytes_per_cycle(chip, {.readers = 1}), dram_sustained_bytes_per_cycle(chip));
+  EXPECT_EQ(dram_shared_bytes_per_cycle(chip, {.readers = 1}),
+            dram_sustained_bytes_per_cycle(chip));
 }
 
 // Rows that others have closed cost a few per cent, as banks go on meanwhile.
@@ -41,7 +42,8 @@ TEST(DramSharing, ShortRequestsOfReadersAndWritersLoseMore) {
 TEST(DramSharing, APipeHasNoRows) {
   ChipConfig chip = *load_chip_config("cloud16");
   chip.dram.device = DramKind::kFlat;
-  EXPECT_EQ(dram_shared_bytes_per_cycle(chip, {.readers = 4}), dram_sustained_bytes_per_cycle(chip));
+  EXPECT_EQ(dram_shared_bytes_per_cycle(chip, {.readers = 4}),
+            dram_sustained_bytes_per_cycle(chip));
 }
 
 }  // namespace

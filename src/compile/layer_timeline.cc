@@ -8,6 +8,8 @@
 namespace tessera::compile {
 namespace {
 
+constexpr double kKernelsPartLeft = 16;  // one cycle of so many is left for kernels
+
 const std::vector<ShareNeed>& of_core(const OperandDemand& operand, std::size_t core) {
   static const std::vector<ShareNeed> none;
   return core < operand.needs.size() ? operand.needs[core] : none;
@@ -47,6 +49,11 @@ double LayerTimeline::take_data(double from, double cycles) {
   // Kernels that were asked for before wait, but for those that the channel has accepted.
   owed_ = owed;
   return std::min(end, take(data_, from, cycles) + kernels_accepted_);
+}
+
+// Loads and stores wait for room and for each other, so that they never take all of the channel.
+double LayerTimeline::take_kernels(double from, double cycles) {
+  return std::min(take(channel_, from, cycles), from + kKernelsPartLeft * cycles);
 }
 
 bool LayerTimeline::before(const ShareNeed& need) const {
@@ -102,7 +109,8 @@ void LayerTimeline::load(const LayerDemand& layer, const OperandDemand& operand,
   Queues& queues = queues_[core];
   double begin = std::max(ahead(core), queues.loads), through = 0;
   const auto some_of = [&](const ShareNeed& need) {
-    const double parts = std::max(1.0, std::round(portions * (need.wanted_last - need.wanted_first)));
+    const double parts =
+        std::max(1.0, std::round(portions * (need.wanted_last - need.wanted_first)));
     return made(need, need.made_first + (need.made_last - need.made_first) / parts) + operand.late;
   };
   for (const ShareNeed& need : needs) {
@@ -175,8 +183,8 @@ void LayerTimeline::compute(const LayerDemand& layer, std::size_t core, const Wa
   double& engine = queues_[core].engines[static_cast<std::size_t>(layer.engines)];
   span.begin = std::max({engine, data.first, kernels.first});
   if (load_before_arithmetic_) span.begin = std::max({span.begin, data.all, kernels.all});
-  span.end = std::max({span.begin + own.compute, data.last,
-                       kernels.all + own.compute / layer.kernel_tasks});
+  span.end = std::max(
+      {span.begin + own.compute, data.last, kernels.all + own.compute / layer.kernel_tasks});
   engine = span.end;
 }
 
@@ -200,8 +208,7 @@ void LayerTimeline::store(const LayerDemand& layer, std::size_t core, CoreSpan& 
   // A few writes wait until nobody reads.
   const double through = layer.stores_wait ? take(channel_, span.store_begin, cycles)
                                            : take_data(span.store_begin, cycles);
-  span.store_end =
-      std::max({span.store_begin + own.stores, span.end + own.stores * part, through});
+  span.store_end = std::max({span.store_begin + own.stores, span.end + own.stores * part, through});
   queues.stores = span.store_end;
 }
 
@@ -218,8 +225,8 @@ void LayerTimeline::add(const LayerDemand& layer) {
   if (kernels_last) load_data();
   if (layer.kernels > 0) {
     const double some = layer.kernels / layer.kernel_tasks;
-    kernels.first = take(channel_, kernels.first, some);
-    kernels.all = take(channel_, kernels.first, layer.kernels - some);
+    kernels.first = take_kernels(kernels.first, some);
+    kernels.all = take_kernels(kernels.first, layer.kernels - some);
   }
   if (!kernels_last) load_data();
   std::vector<CoreSpan>& spans = core_spans_.emplace_back(cores_);

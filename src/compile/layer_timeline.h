@@ -37,9 +37,10 @@ struct ShareNeed {
 
 // What a layer reads. In cycles.
 struct OperandDemand {
-  std::vector<std::vector<ShareNeed>> needs = {};  // of each core; none: it is there from the beginning
-  double loaded = 0;                               // of all memories together, by all cores
-  double links = 0;                                // of the busiest bus, ring or network port
+  std::vector<std::vector<ShareNeed>> needs =
+      {};                            // of each core; none: it is there from the beginning
+  double loaded = 0;                 // of all memories together, by all cores
+  double links = 0;                  // of the busiest bus, ring or network port
   std::vector<double> passage = {};  // of each core's own DMA engine; 0: it loads nothing
   double loads = 1;                  // of a core, each of another part
   double late = 0;                   // from a step that makes some of it until it can be read
@@ -50,7 +51,8 @@ enum class LayerEngines : std::uint8_t { kArray, kLanes, kNone };
 // A core's part of a layer. Its tasks, of `steps` rows each, make `slices` of the channels of each of
 // `bands` of the rows, all of a band first.
 struct CoreDemand {
-  double compute = 0;  // cycles of its engines, or of the memory where it is copied in DRAM; 0: none
+  double compute =
+      0;  // cycles of its engines, or of the memory where it is copied in DRAM; 0: none
   double steps = 1, slices = 1, bands = 1;
   std::int64_t tasks = 0;  // of all engines
   double stores = 0;       // cycles of its own DMA engine
@@ -63,8 +65,8 @@ struct LayerDemand {
   bool copies = false;                 // in DRAM, by the engines that store
   double copied = 0;                   // cycles of all memories together, for that
   double stored = 0;                   // of all memories together
-  bool stores_wait = false;            // less than the memory begins to write for while there are reads
-  double kernels = 0;                  // cycles of all memories
+  bool stores_wait = false;  // less than the memory begins to write for while there are reads
+  double kernels = 0;        // cycles of all memories
   double kernel_tasks = 1;
   std::int64_t kernel_bytes = 0;  // of a core's kernel memory, a partition
   std::vector<OperandDemand> operands = {};
@@ -131,6 +133,7 @@ class LayerTimeline {
   void store(const LayerDemand& layer, std::size_t core, CoreSpan& span);
   double take(ChannelTime& channel, double from, double cycles);
   double take_data(double from, double cycles);
+  double take_kernels(double from, double cycles);
 
   const ChipConfig& chip_;
   const std::size_t cores_;
@@ -142,7 +145,7 @@ class LayerTimeline {
   std::vector<Queues> queues_;
   std::vector<LayerDemand> before_;
   std::vector<std::vector<CoreSpan>> core_spans_;  // of each layer
-  std::vector<std::vector<double>> ended_;         // of each layer: when a core has ended those before
+  std::vector<std::vector<double>> ended_;  // of each layer: when a core has ended those before
   std::vector<double> last_end_;
   Table<LayerIndex, LayerSpan> spans_;
   double end_ = 0;

@@ -10,22 +10,38 @@ ChipConfig chip_with(Arbitration arbitration) {
   chip.dram.arbitration = arbitration;
   chip.task_manager.task_buffer_entries = 8;
   chip.neural.kernel_bytes_per_partition = 1000;
+  chip.dma.request_bytes = 64;
   return chip;
+}
+// Cycles of kernels that the channel has accepted before data.
+double accepted(const ChipConfig& chip) {
+  return 2.0 * chip.dma.request_bytes / dram_sustained_bytes_per_cycle(chip);
+}
+
+CoreDemand work(double compute, double steps = 1) {
+  return {.compute = compute, .steps = steps, .tasks = 2};
 }
 
 LayerDemand product(double compute, double kernels) {
   return {.engines = LayerEngines::kArray,
-          .compute = compute,
+          .cores = {work(compute)},
           .kernels = kernels,
-          .kernel_bytes = 400,
-          .tasks = 2};
+          .kernel_bytes = 400};
+}
+
+// Of one core, by way of memory.
+OperandDemand loaded_from(LayerIndex maker, double cycles, double loads = 1) {
+  return {.needs = {{{.maker = maker, .writer = 0}}},
+          .loaded = cycles,
+          .passage = {cycles},
+          .loads = loads};
 }
 
 double end_of(const LayerTimeline& timeline) { return timeline.spans().back().end; }
 
 TEST(LayerTimeline, KernelsComeWhileLayersBeforeCompute) {
   const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
-  LayerTimeline timeline(chip, false);
+  LayerTimeline timeline(chip, 1, false);
   timeline.add(product(1000, 0));
   timeline.add(product(100, 900));
   EXPECT_EQ(end_of(timeline), 1100);
@@ -33,7 +49,7 @@ TEST(LayerTimeline, KernelsComeWhileLayersBeforeCompute) {
 
 TEST(LayerTimeline, KernelsWaitForRoomInTheKernelMemory) {
   const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
-  LayerTimeline timeline(chip, false);
+  LayerTimeline timeline(chip, 1, false);
   LayerDemand full = product(1000, 0);
   full.kernel_bytes = 1000;
   timeline.add(full);
@@ -44,11 +60,11 @@ TEST(LayerTimeline, KernelsWaitForRoomInTheKernelMemory) {
 
 TEST(LayerTimeline, KernelsReachAsFarAheadAsTheTaskBuffer) {
   const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
-  LayerTimeline timeline(chip, false);
+  LayerTimeline timeline(chip, 1, false);
   for (int i = 0; i < 4; ++i) {
     LayerDemand before = product(1000, 0);
     before.kernel_bytes = 0;
-    before.tasks = 8;
+    before.cores[0].tasks = 8;
     timeline.add(before);
   }
   timeline.add(product(100, 2000));
@@ -59,92 +75,177 @@ TEST(LayerTimeline, KernelsReachAsFarAheadAsTheTaskBuffer) {
 TEST(LayerTimeline, KernelsLastComeBehindTheDataOfTheirLayer) {
   for (const Arbitration arbitration : {Arbitration::kKernelsLast, Arbitration::kInTurn}) {
     const ChipConfig chip = chip_with(arbitration);
-    LayerTimeline timeline(chip, false);
-    LayerDemand layer = product(100, 50);
-    layer.steps = 10;
-    layer.operands = {{.loaded = 1000}};
+    LayerTimeline timeline(chip, 1, false);
+    LayerDemand layer = product(100, 100);
+    layer.cores[0].steps = 10;
+    layer.operands = {{.loaded = 1000, .passage = {1000}}};
     timeline.add(layer);
     const bool last = arbitration == Arbitration::kKernelsLast;
-    EXPECT_EQ(timeline.spans().back().begin, last ? 1050 : 105);
+    EXPECT_EQ(timeline.spans().back().begin, last ? 1100 : 110);
   }
+}
+
+// Data leave one cycle in sixteen.
+TEST(LayerTimeline, KernelsAreNotKeptOffForEver) {
+  const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
+  LayerTimeline timeline(chip, 1, false);
+  LayerDemand layer = product(100, 10);
+  layer.cores[0].steps = 10;
+  layer.operands = {{.loaded = 1000, .passage = {1000}}};
+  timeline.add(layer);
+  EXPECT_EQ(timeline.spans().back().begin, 160);
 }
 
 // Of ten pieces that the layer before makes, one load waits for the last; of ten loads one is left then.
 TEST(LayerTimeline, WhatIsLoadedAtOnceComesBehindTheLastPiece) {
   const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
   for (const double loads : {1.0, 10.0}) {
-    LayerTimeline timeline(chip, false);
+    LayerTimeline timeline(chip, 1, false);
     LayerDemand maker = product(1000, 0);
-    maker.pieces = 10;
+    maker.cores = {work(1000, 10)};
     timeline.add(maker);
     LayerDemand reader = product(10, 0);
-    reader.operands = {{.makers = {0}, .loaded = 200, .loads = loads}};
+    reader.operands = {loaded_from(0, 200, loads)};
     timeline.add(reader);
     EXPECT_EQ(timeline.spans().back().begin, loads == 1 ? 1200 : 1020);
   }
 }
 
-// Kernels that were asked for before do not hold up data.
+// Kernels that were asked for before do not hold up data, but for those on their way.
 TEST(LayerTimeline, DataOvertakeKernelsThatComeLast) {
   for (const Arbitration arbitration : {Arbitration::kKernelsLast, Arbitration::kInTurn}) {
     const ChipConfig chip = chip_with(arbitration);
-    LayerTimeline timeline(chip, false);
+    LayerTimeline timeline(chip, 1, false);
     LayerDemand first = product(10, 1000);
     first.kernel_tasks = 10;
-    first.pieces = 10;
     timeline.add(first);
     LayerDemand copied;  // reads nothing that the first one makes
     copied.engines = LayerEngines::kLanes;
-    copied.compute = 10;
-    copied.operands = {{.loaded = 100}};
+    copied.cores = {work(10)};
+    copied.operands = {{.loaded = 100, .passage = {100}}};
     timeline.add(copied);
     const bool last = arbitration == Arbitration::kKernelsLast;
-    EXPECT_EQ(timeline.spans().back().begin, last ? 100 : 1100);
+    EXPECT_EQ(timeline.spans().back().begin, last ? 100 + accepted(chip) : 1100);
   }
 }
 
 TEST(LayerTimeline, LoadsGoOnBesideTheLayerThatMakesThem) {
   const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
-  LayerTimeline timeline(chip, false);
-  LayerDemand maker = product(1000, 0);
-  maker.steps = maker.pieces = 10;
-  maker.first = 0.1;
+  LayerTimeline timeline(chip, 1, false);
+  LayerDemand maker = product(0, 0);
+  maker.cores = {work(1000, 10)};
+  maker.cores[0].stores = maker.stored = 200;
   timeline.add(maker);
   LayerDemand reader = maker;
-  reader.operands = {{.makers = {0}, .stored = 200, .loaded = 200, .late = 50}};
+  reader.operands = {loaded_from(0, 200)};
+  reader.operands[0].late = 50;
   timeline.add(reader);
-  // The array is free at 1,000; the last of ten pieces comes behind that.
+  // The array is free at 1,000. The last of ten pieces is stored 20 cycles later and loaded in 20 more.
   EXPECT_EQ(timeline.spans().back().begin, 1000);
   EXPECT_EQ(end_of(timeline), 2000);
+  EXPECT_EQ(timeline.end(), 2020);
+}
+
+// Rows cut for two cores: the second one needs at once what the first one makes last; the first one needs at
+// its end what the second one makes first.
+TEST(LayerTimeline, EdgesMakeCoresRunOneBehindTheOther) {
+  const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
+  LayerTimeline timeline(chip, 2, false);
+  LayerDemand maker;
+  maker.engines = LayerEngines::kArray;
+  maker.cores = {work(1000, 10), work(1000, 10)};
+  timeline.add(maker);
+  LayerDemand reader;
+  reader.engines = LayerEngines::kLanes;
+  reader.cores = maker.cores;
+  OperandDemand rows;
+  rows.needs.resize(2);
+  rows.needs[0] = {{.maker = 0, .writer = 0, .wanted_last = 0.95, .kept = true},
+                   {.maker = 0, .writer = 1, .made_last = 0.05, .wanted_first = 0.95}};
+  rows.needs[1] = {{.maker = 0, .writer = 0, .made_first = 0.95, .wanted_last = 0.05},
+                   {.maker = 0, .writer = 1, .wanted_first = 0.05, .kept = true}};
+  rows.late = 7;
+  reader.operands = {rows};
+  timeline.add(reader);
+  // Core 0 from its first piece on; core 1 behind the last one of core 0.
+  EXPECT_EQ(timeline.spans()[1].begin, 100);
+  EXPECT_EQ(timeline.spans()[1].end, 1007 + 1000);
+}
+
+// Stores and copies of a core come one after the other.
+TEST(LayerTimeline, ACopyWaitsForWhatItsCoreStoresBefore) {
+  const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
+  LayerTimeline timeline(chip, 1, false);
+  LayerDemand maker = product(100, 0);
+  maker.cores[0].stores = maker.stored = 500;
+  timeline.add(maker);
+  LayerDemand copy{.cores = {work(300)}, .copies = true, .copied = 300};
+  copy.operands = {{.needs = {{{.maker = 0}}}}};
+  timeline.add(copy);
+  EXPECT_EQ(timeline.spans()[1].begin, 600);
+  EXPECT_EQ(timeline.spans()[1].end, 900);
 }
 
 TEST(LayerTimeline, ACopyLastsAsLongAsItsBusiestMemoryTakes) {
-  const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
-  LayerTimeline timeline(chip, false);
-  timeline.add({.copies = 800, .copied = 200});
+  const ChipConfig chip = chip_with(Arbitration::kInTurn);
+  LayerTimeline timeline(chip, 1, false);
+  timeline.add({.cores = {work(800)}, .copies = true, .copied = 200});
   timeline.add(product(10, 700));
   EXPECT_EQ(timeline.spans()[0].end, 800);
   EXPECT_EQ(timeline.spans()[1].begin, 200 + 700);
 }
 
+// A memory writes when nobody reads, where it has only a little to write.
+TEST(LayerTimeline, AFewResultsAreStoredBehindKernels) {
+  const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
+  for (const bool few : {false, true}) {
+    LayerTimeline timeline(chip, 1, false);
+    LayerDemand reader = product(2000, 1000);
+    reader.kernel_tasks = 100;  // it begins with the first of them
+    timeline.add(reader);
+    LayerDemand maker;
+    maker.engines = LayerEngines::kLanes;
+    maker.cores = {work(10)};
+    maker.cores[0].stores = maker.stored = 5;
+    maker.stores_wait = few;
+    timeline.add(maker);
+    LayerDemand last = maker;
+    last.cores[0].stores = last.stored = 0;
+    last.operands = {{.needs = {{{.maker = 1, .writer = 0}}}}};
+    timeline.add(last);
+    EXPECT_EQ(timeline.spans()[2].begin, few ? 1005 : 15 + accepted(chip)) << few;
+  }
+}
+
 TEST(LayerTimeline, ResultsForTheHostAreStoredBeforeTheEnd) {
   const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
-  LayerTimeline timeline(chip, false);
+  LayerTimeline timeline(chip, 1, false);
   LayerDemand layer = product(100, 0);
-  layer.output = 300;
+  layer.cores[0].stores = layer.stored = 300;
   timeline.add(layer);
   EXPECT_EQ(end_of(timeline), 100);
   EXPECT_EQ(timeline.end(), 400);
 }
 
 TEST(LayerTimeline, LoadsBeforeArithmeticAreAllThereBeforeIt) {
-  const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
-  LayerTimeline timeline(chip, true);
+  const ChipConfig chip = chip_with(Arbitration::kInTurn);
+  LayerTimeline timeline(chip, 1, true);
   LayerDemand layer = product(100, 50);
-  layer.steps = 10;
-  layer.operands = {{.loaded = 1000}};
+  layer.cores[0].steps = 10;
+  layer.operands = {{.loaded = 1000, .passage = {1000}}};
   timeline.add(layer);
   EXPECT_EQ(end_of(timeline), 1150);
+}
+
+// What comes in and what is written share the ports of the state buffer.
+TEST(LayerTimeline, ResultsAreWrittenBesideWhatIsLoaded) {
+  const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
+  LayerTimeline timeline(chip, 1, false);
+  LayerDemand layer = product(100, 0);
+  layer.cores[0].writes = 400;
+  layer.operands = {{.loaded = 10, .passage = {1000}}};
+  timeline.add(layer);
+  EXPECT_EQ(end_of(timeline), 1400);
 }
 
 }  // namespace

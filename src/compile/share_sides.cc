@@ -43,8 +43,7 @@ void ShareTransfers::add(const isa::TaskDescriptor& task, const isa::TransferTas
   const auto behind_first = static_cast<double>(time.cycles - time.first);
   const auto many = static_cast<double>(std::max<std::int64_t>(2, time.requests));
   const double paced = behind_first * many / (many - 1);
-  const bool by_port =
-      static_cast<double>(time.transfer()) < kPortBound * port_cycles(task, chip);
+  const bool by_port = static_cast<double>(time.transfer()) < kPortBound * port_cycles(task, chip);
   const double in_bursts =
       static_cast<double>(time.dram_bytes) / dram_sustained_bytes_per_cycle(chip);
   memory += by_port ? in_bursts : std::max(in_bursts, paced);
@@ -57,8 +56,8 @@ namespace {
 
 // What copies in DRAM take of each memory, and of a core.
 struct CopyWork {
-  std::vector<double> of_cores;  // one copy waits for the one before
-  double moving = 0;             // of all cores: what memories take of it
+  std::vector<double> of_cores;       // one copy waits for the one before
+  double moving = 0;                  // of all cores: what memories take of it
   std::int64_t tasks = 0, steps = 1;  // of all cores; of a task
 };
 
@@ -193,8 +192,8 @@ class SideFinder {
   // What the array waits for the results of the task before, where it reads them.
   Cycles drain_before(const isa::TaskDescriptor& task, const isa::TaskDescriptor& before) const {
     if (!isa::reads_results_of(task, before, chip_.state_buffer.partitions)) return 0;
-    return neural_drain_cycles(
-        chip_.neural, isa::product_work(std::get<isa::NeuralTask>(before.config), chip_));
+    return neural_drain_cycles(chip_.neural,
+                               isa::product_work(std::get<isa::NeuralTask>(before.config), chip_));
   }
 
   // What is copied lies in one memory, and so does where it goes. Cores that copy at once share them:

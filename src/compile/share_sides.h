@@ -34,13 +34,13 @@ struct LayerSide {
   Cycles compute = 0;             // of the slowest core
   std::vector<CoreDemand> cores;  // without what they store
   bool neural = false;            // which engines take that long
-  bool copies = false;  // none: it is copied in DRAM, at the speed of the busiest memory
-  double copied = 0;    // of all memories together
-  double first = 1;     // part of the time after which the first rows of the results are there
+  bool copies = false;            // none: it is copied in DRAM, at the speed of the busiest memory
+  double copied = 0;              // of all memories together
+  double first = 1;  // part of the time after which the first rows of the results are there
   std::int64_t kernel_tasks = 0, kernel_room = 0;  // of a core; bytes of a partition
   double kernel_bytes = 0;                         // that the busiest memory reads
   ShareTransfers loads, stores;                    // where what it reads is cut the same way
-  std::vector<double> shares;      // cycles that each core's busiest engine works
+  std::vector<double> shares;                      // cycles that each core's busiest engine works
 };
 
 // `memories`: how many the cores of `setting` use.

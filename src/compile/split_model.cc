@@ -243,7 +243,8 @@ class SplitModel::Implementation {
       }
     }
     for (const auto& sources : copied_) {
-      for (const auto& [source, writers] : sources) is_copied_[static_cast<std::size_t>(source)] = true;
+      for (const auto& [source, writers] : sources)
+        is_copied_[static_cast<std::size_t>(source)] = true;
     }
   }
 
@@ -675,7 +676,8 @@ class SplitModel::Implementation {
 
   // What is stored of a layer's results by all its cores; `longest` in the memory that has most of it.
   struct Stored {
-    double bytes = 0, bursts = 0, longest = 0;
+    double bytes = 0, bursts = 0;
+    double cycles = 0, longest = 0;  // of one memory; where it lies in one or in several
   };
 
   // It lies in one memory (compile/share_memories.h): copies read or write it, or layers that are cut in
@@ -726,11 +728,12 @@ class SplitModel::Implementation {
         const ShareTransfers& stores = sides_[node < 0 ? 0 : way_of(node)][writer].stores;
         const double bytes = of_storages[s] * output_elements(writer) / elements;
         stored[writer].bytes += bytes;
-        const double bursts =
-            bytes * std::max(stores.padding(), stores.memory_per_byte() * memory_rate());
-        stored[writer].bursts += bursts;
+        stored[writer].bursts += bytes * stores.padding();
         const LayerSide& side = sides_[node < 0 ? 0 : way_of(node)][writer];
-        stored[writer].longest += bursts / (rate_beside(side, bytes) * (whole[s] ? 1 : memories));
+        const double cycles =
+            bytes * std::max(stores.padding() / rate_beside(side, bytes), stores.memory_per_byte());
+        stored[writer].cycles += cycles;
+        stored[writer].longest += cycles / (whole[s] ? 1 : memories);
       }
     }
     return stored;
@@ -780,7 +783,7 @@ class SplitModel::Implementation {
     LayerDemand demand{.cores = side.cores,
                        .copies = side.copies,
                        .copied = side.copied,
-                       .stored = stored.bursts / (rate * static_cast<double>(memories_)),
+                       .stored = stored.cycles / static_cast<double>(memories_),
                        .stores_wait = stored.bursts / static_cast<double>(memories_) < writes_kept_,
                        .kernels = side.kernel_bytes / memory_rate_shared_,
                        .kernel_tasks = std::max(1.0, static_cast<double>(side.kernel_tasks)),
@@ -826,15 +829,14 @@ class SplitModel::Implementation {
     const Ends ends = ends_of(layer, operand, own, way_of);
     const Traffic moved = traffic(operand, own, ends);
     OperandDemand asked;
-    // In bursts, or as many as the memory could have moved.
-    const double rows = ends.load->memory_per_byte() * memory_rate() / ends.load->padding();
-    const double loaded = moved.loaded * std::max(1.0, rows);
-    asked.loaded = loaded / (rate * static_cast<double>(memories_));
+    const double rows = ends.load->memory_per_byte() / ends.load->padding();
+    const double loaded = moved.loaded * std::max(1 / rate, rows);  // cycles of one memory
+    asked.loaded = loaded / static_cast<double>(memories_);
     LayerCost links;
     add_traffic(moved, links);
     asked.links = links.links();
     if (in_one_memory(operand.storage, operand.writers, way_of)) {
-      asked.links = std::max(asked.links, loaded / rate);
+      asked.links = std::max(asked.links, loaded);
     }
     asked.loads = operand.loads[own];
     asked.late = moved.crosses ? beside_transfers() : 0;
@@ -856,8 +858,8 @@ class SplitModel::Implementation {
   void add_way_around(bool in_one, OperandDemand& asked) const {
     const ChipConfig& chip = setting_.chip;
     const auto& unit = chip.card.load_save;
-    const double around = chip.card.groups * chip.card.ring.hop_cycles +
-                          2 * (unit.pack_cycles + unit.unpack_cycles);
+    const double around =
+        chip.card.groups * chip.card.ring.hop_cycles + 2 * (unit.pack_cycles + unit.unpack_cycles);
     bool others = in_one;
     for (std::size_t core = 0; core < cores_; ++core) {
       if (asked.passage[core] == 0) continue;
@@ -900,8 +902,8 @@ class SplitModel::Implementation {
   Table<LayerIndex, std::vector<StorageIndex>> outputs_;  // of the network, made by it last
   std::vector<double> storage_bytes_;                     // of each storage, as the next
   std::vector<std::vector<LayerIndex>> writers_;
-  std::vector<bool> is_copied_;  // from or to
-  Table<LayerIndex, std::vector<Tabulated>> tables_;      // for the ways of counts_
+  std::vector<bool> is_copied_;                       // from or to
+  Table<LayerIndex, std::vector<Tabulated>> tables_;  // for the ways of counts_
 };
 
 SplitModel::SplitModel(const graph::Graph& graph, const ShareSetting& setting, int cards,

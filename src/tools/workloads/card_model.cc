@@ -19,8 +19,8 @@ namespace {
 using compile::ShareChoice;
 
 // What the engines of a core take for its part of a layer: their work, and what the ports of the state buffer
-// hold them up; not what they wait for. What brings its operands and takes its results away lies between
-// shares; a part that is nothing else takes what that takes.
+// hold them up; not what they wait for. What brings its operands and kernels and takes its results away lies
+// between shares; a part that is nothing else takes what that takes.
 struct OnCore {
   std::array<Cycles, isa::kEngineKindCount> engines{};
   Cycles begin = 0, end = 0;  // of its tasks but those that bring kernels; 0: it has none
@@ -33,7 +33,6 @@ struct OnCore {
       begin = end == 0 ? first : std::min(begin, first);
       end = std::max(end, from + timing.end);
     }
-    if (getenv("KDBG")) fprintf(stderr, "layer %d engine %d steps %d first %ld end %ld busy %ld dep %ld mem %ld ports %ld share %d\n", (int)task.layer, (int)task.engine, (int)task.steps(), (long)(from+timing.first_step_begin), (long)(from+timing.end), (long)timing.busy, (long)timing.blocked_dependency, (long)timing.blocked_memory, (long)timing.blocked_ports, (int)task.header.share.number);
     if (task.header.share.number != 0) return;
     const bool one_step = task.engine == isa::EngineKind::kPlanar && task.steps() == 1;
     engines[static_cast<std::size_t>(task.engine)] +=

@@ -1,7 +1,8 @@
 // The performance model that splits are chosen by (compile/split_model.h) against the virtual card: the same
 // network, cores and splits in both.
 //
-//   share: a core's part of a layer; how long the busiest of its engines works on it, or the channel for it
+//   share: a core's part of a layer; how long its array or its lanes work on it, or what moves it where these do
+//   not
 #pragma once
 
 #include <array>
