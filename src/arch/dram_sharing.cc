@@ -12,7 +12,7 @@ namespace tessera {
 namespace {
 
 constexpr int kPlaces = 16;  // sets of places where streams begin
-constexpr std::int64_t kRequests = 256, kRequestsMax = 1024;
+constexpr std::int64_t kRequests = 256;
 
 // Where each stream is in a channel: anywhere, in parts of it that do not overlap.
 std::vector<std::uint64_t> places(std::int64_t channel_bytes, std::int64_t request, int readers,
@@ -27,16 +27,15 @@ std::vector<std::uint64_t> places(std::int64_t channel_bytes, std::int64_t reque
   return at;
 }
 
-// Cycles of the device in which a channel answers `requests` of the streams, of which the last ones write.
+// Cycles of the device in which a channel answers kRequests of the streams, of which the last ones write.
 DramCycles cycles_of(const DramDevice& device, const DramChannelSettings& settings,
-                     std::int64_t request, std::int64_t requests, std::size_t readers,
-                     std::vector<std::uint64_t> at) {
+                     std::int64_t request, std::size_t readers, std::vector<std::uint64_t> at) {
   DramChannelModel channel(device, settings);
   DramCycles now = 0, last = 0;
   const auto step = [&] {
     if (const auto transfer = channel.step()) last = std::max(last, transfer->done_at);
   };
-  for (std::int64_t i = 0; i < requests; ++i) {
+  for (std::int64_t i = 0; i < kRequests; ++i) {
     const std::size_t stream = static_cast<std::size_t>(i) % at.size();
     const bool write = stream >= readers;
     while (!channel.room(write)) {
@@ -59,21 +58,16 @@ double dram_shared_bytes_per_cycle(const ChipConfig& chip, const DramStreams& st
   const int count = streams.readers + streams.writers;
   if (device == nullptr || count <= 1) return alone;
   const DramChannelSettings settings = dram_channel_settings(chip.dram);
-  const std::int64_t largest = chip.dma.request_bytes;
-  const std::int64_t request =
-      streams.request_bytes == 0 ? largest : std::min(streams.request_bytes, largest);
-  const std::int64_t requests = std::min(kRequestsMax, kRequests * (largest / request));
+  const std::int64_t request = chip.dma.request_bytes;
   const auto readers = static_cast<std::size_t>(streams.readers);
   std::mt19937 random(1);  // fixed: the same places for everybody
   double one = 0, together = 0;
   for (int i = 0; i < kPlaces; ++i) {
     const std::vector<std::uint64_t> at = places(device->bytes, request, count, random);
-    one += static_cast<double>(cycles_of(*device, settings, largest, kRequests, 1, {at[0]}));
-    together += static_cast<double>(cycles_of(*device, settings, request, requests, readers, at));
+    one += static_cast<double>(cycles_of(*device, settings, request, 1, {at[0]}));
+    together += static_cast<double>(cycles_of(*device, settings, request, readers, at));
   }
-  const auto bytes =
-      static_cast<double>(requests * request) / static_cast<double>(kRequests * largest);
-  return alone * std::min(1.0, bytes * one / together);
+  return alone * std::min(1.0, one / together);
 }
 
 }  // namespace tessera

@@ -3,16 +3,14 @@
 #pragma once
 
 #include <compare>
-#include <cstdint>
 
 #include "arch/chip_config.h"
 
 namespace tessera {
 
-// Streams that take turns by requests of so many bytes; 0 bytes: dma.request_bytes.
+// Streams that take turns by requests of dma.request_bytes.
 struct DramStreams {
   int readers = 1, writers = 0;
-  std::int64_t request_bytes = 0;
 
   friend auto operator<=>(const DramStreams&, const DramStreams&) = default;
 };

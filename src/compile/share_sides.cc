@@ -38,7 +38,6 @@ void ShareTransfers::add(const isa::TaskDescriptor& task, const isa::TransferTas
                                 format_bytes(transfer.buffer.format));
   const isa::DmaTime time = isa::dma_time(task, chip);
   bursts += static_cast<double>(time.dram_bytes);
-  requests += static_cast<double>(time.requests);
   // Where the buffer's port is not what a transfer waits for, the memory is.
   const auto behind_first = static_cast<double>(time.cycles - time.first);
   const auto many = static_cast<double>(std::max<std::int64_t>(2, time.requests));

@@ -17,7 +17,6 @@ namespace tessera::compile {
 struct ShareTransfers {
   double useful = 0, bursts = 0;  // bytes
   double passage = 0;             // cycles that each takes alone
-  double requests = 0;            // of the memory
   double memory = 0;              // cycles that the memory is busy for each alone
 
   void add(const isa::TaskDescriptor& task, const isa::TransferTask& transfer,
@@ -26,7 +25,6 @@ struct ShareTransfers {
   double cycles_per_byte() const { return useful == 0 ? 0 : passage / useful; }
   // Of the memory, with the rows that short runs open.
   double memory_per_byte() const { return useful == 0 ? 0 : memory / useful; }
-  double request_bytes() const { return requests == 0 ? 0 : bursts / requests; }
 };
 
 // What a layer does when it is cut one way.

@@ -1,7 +1,6 @@
 #include "compile/split_model.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -539,12 +538,8 @@ class SplitModel::Implementation {
     return memory.empty() ? 0 : memory[core];
   }
   int cores_of_memory() const { return static_cast<int>((cores_ + memories_ - 1) / memories_); }
-  // Of one memory while streams take turns at it; requests by powers of two.
-  double shared_rate_of(DramStreams streams) const {
-    if (streams.request_bytes > 0) {
-      streams.request_bytes = static_cast<std::int64_t>(
-          std::bit_ceil(static_cast<std::uint64_t>(streams.request_bytes)));
-    }
+  // Of one memory while streams take turns at it.
+  double shared_rate_of(const DramStreams& streams) const {
     const auto [at, anew] = shared_rates_.try_emplace(streams, 0.0);
     if (anew) at->second = dram_shared_bytes_per_cycle(setting_.chip, streams);
     return at->second;
@@ -552,10 +547,7 @@ class SplitModel::Implementation {
   // While the cores load a layer's data and store its results, of `stored` bytes.
   double rate_beside(const LayerSide& side, double stored) const {
     const bool both = stored > 0 && side.loads.useful > 0;
-    const double request = std::max(side.loads.request_bytes(), side.stores.request_bytes());
-    return shared_rate_of({.readers = cores_of_memory(),
-                           .writers = both ? cores_of_memory() : 0,
-                           .request_bytes = std::llround(std::max(64.0, request))});
+    return shared_rate_of({.readers = cores_of_memory(), .writers = both ? cores_of_memory() : 0});
   }
   double network_rate() const {
     return setting_.chip.card.network.gigabits_per_second * 1e9 / 8 /
