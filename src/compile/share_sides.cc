@@ -37,14 +37,16 @@ void ShareTransfers::add(const isa::TaskDescriptor& task, const isa::TransferTas
                                 transfer.channel_count * transfer.buffer.columns *
                                 format_bytes(transfer.buffer.format));
   const isa::DmaTime time = isa::dma_time(task, chip);
-  bursts += static_cast<double>(time.dram_bytes);
+  // Neighbours that come one after the other share bursts: no more than the memory moves meanwhile.
+  const double rate = dram_sustained_bytes_per_cycle(chip);
+  const double in_bursts =
+      std::min(static_cast<double>(time.dram_bytes) / rate, static_cast<double>(time.transfer()));
+  bursts += in_bursts * rate;
   // Where the buffer's port is not what a transfer waits for, the memory is.
   const auto behind_first = static_cast<double>(time.cycles - time.first);
   const auto many = static_cast<double>(std::max<std::int64_t>(2, time.requests));
   const double paced = behind_first * many / (many - 1);
   const bool by_port = static_cast<double>(time.transfer()) < kPortBound * port_cycles(task, chip);
-  const double in_bursts =
-      static_cast<double>(time.dram_bytes) / dram_sustained_bytes_per_cycle(chip);
   memory += by_port ? in_bursts : std::max(in_bursts, paced);
   // A task is configured beside the one before it.
   const Cycles moving = estimate_task(task, chip) - time.start - time.completion;

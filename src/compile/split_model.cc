@@ -250,6 +250,7 @@ class SplitModel::Implementation {
   void find_stored(StorageIndex index, const StorageUses& uses) {
     const Storage& storage = drafts_[0].prepared.storages.storages[index];
     storage_bytes_.push_back(static_cast<double>(storage.bytes()));
+    element_bytes_.push_back(static_cast<double>(format_bytes(storage.format)));
     writers_.push_back(uses.writers);
     is_copied_.push_back(!uses.copies.empty());
     if (uses.writers.empty()) return;
@@ -718,7 +719,9 @@ class SplitModel::Implementation {
       for (const LayerIndex writer : writers_[s]) {
         const graph::NodeIndex node = layers()[writer].node;
         const ShareTransfers& stores = sides_[node < 0 ? 0 : way_of(node)][writer].stores;
-        const double bytes = of_storages[s] * output_elements(writer) / elements;
+        // Copies may make the rest of the storage.
+        const double bytes = std::min(of_storages[s] * output_elements(writer) / elements,
+                                      output_elements(writer) * element_bytes_[s]);
         stored[writer].bytes += bytes;
         stored[writer].bursts += bytes * stores.padding();
         const LayerSide& side = sides_[node < 0 ? 0 : way_of(node)][writer];
@@ -893,6 +896,7 @@ class SplitModel::Implementation {
       copied_;                                            // by it
   Table<LayerIndex, std::vector<StorageIndex>> outputs_;  // of the network, made by it last
   std::vector<double> storage_bytes_;                     // of each storage, as the next
+  std::vector<double> element_bytes_;
   std::vector<std::vector<LayerIndex>> writers_;
   std::vector<bool> is_copied_;                       // from or to
   Table<LayerIndex, std::vector<Tabulated>> tables_;  // for the ways of counts_
