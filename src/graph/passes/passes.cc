@@ -28,6 +28,7 @@ constexpr Pass kPasses[] = {
     {"drop_dead", drop_dead, true},
     {"fold_space_to_depth", fold_space_to_depth, true},
     {"split_phases", split_phases, true},
+    {"unshuffle_channels", unshuffle_channels, true},
     {"repeat_pixels", repeat_pixels, true},
     {"spread_products", spread_products, true},
 };

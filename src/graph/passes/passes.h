@@ -49,6 +49,7 @@ void load_constant_batches(Graph& graph);
 void drop_dead(Graph& graph);
 void fold_space_to_depth(Graph& graph);
 void split_phases(Graph& graph);
+void unshuffle_channels(Graph& graph);
 void repeat_pixels(Graph& graph);
 void spread_products(Graph& graph);
 // Results of Moves of constants that are larger are not made at compile time.
