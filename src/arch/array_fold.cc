@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/quantity.h"
 
 namespace tessera {
 namespace {
+
+// Columns below each other that take turns, at most, and the input buffer's registers for a row of the
+// array.
+constexpr std::int64_t kTurnsMax = 8, kBufferRegisters = 2;
 
 // Pixels of an output image below and beside each other.
 struct Tile {
@@ -56,27 +59,59 @@ std::int64_t places_read(std::int64_t outputs, std::int64_t kernel, std::int64_t
   return std::unique(read.begin(), read.end()) - read.begin();
 }
 
+// Input rows that pixels below each other read of `kernel_rows` rows of the kernel.
+std::int64_t rows_read(const ProductWork& work, std::int64_t pixels, std::int64_t kernel_rows) {
+  const std::int64_t apart = pixels * kernel_rows;
+  if (work.dilation_h != 1) return apart;
+  return std::min(apart, kernel_rows + (pixels - 1) * work.stride_h);
+}
+
+// Of an im2col part: values that come through the port for `turns` moving columns below each other, where
+// the next ones are `tile` further, and the values in their window.
+struct PortValues {
+  std::int64_t fresh = 0, window = 0;
+};
+PortValues port_values(const ProductWork& work, const Part& part, const Tile& at_once,
+                       const Tile& tile, std::int64_t turns) {
+  const std::int64_t kernel_rows =
+      std::min(work.kernel_h, ceil_div(part.taps - 1, work.kernel_w) + 1);
+  const std::int64_t rows = rows_read(work, turns * at_once.h, kernel_rows);
+  const std::int64_t window = work.kernel_w + (at_once.w - 1) * work.stride_w;
+  const std::int64_t fresh = rows * std::min(tile.w * work.stride_w, window);
+  return {std::min(turns * at_once.pixels() * part.taps, fresh), rows * window};
+}
+
 // Cycles that a moving column needs for the pixels of `at_once` to come through the port, where the
 // next column is `tile` further.
 std::int64_t column_pace(const ProductWork& work, const Part& part, const Tile& at_once,
                          const Tile& tile) {
-  std::int64_t values = at_once.pixels();
-  if (work.cut == BlockCut::kIm2col) {
-    const std::int64_t kernel_rows =
-        std::min(work.kernel_h, ceil_div(part.taps - 1, work.kernel_w) + 1);
-    const std::int64_t rows =
-        std::min(at_once.h * kernel_rows,
-                 work.dilation_h == 1 ? kernel_rows + (at_once.h - 1) * work.stride_h : INT64_MAX);
-    const std::int64_t window = work.kernel_w + (at_once.w - 1) * work.stride_w;
-    const std::int64_t fresh = rows * std::min(tile.w * work.stride_w, window);
-    values = std::min(at_once.pixels() * part.taps, fresh);
-  }
+  const std::int64_t values = work.cut == BlockCut::kIm2col
+                                  ? port_values(work, part, at_once, tile, 1).fresh
+                                  : at_once.pixels();
   return std::max<std::int64_t>(1, ceil_div(values, work.port_elements));
+}
+
+// Moving columns of `tiles` tiles below each other take turns where that is faster; a group at the end
+// that has fewer takes as long as the others.
+void take_turns(const NeuralEngineConfig& config, const ProductWork& work, const Part& part,
+                const Tile& at_once, const Tile& tile, std::int64_t tiles, ChainPasses& passes) {
+  if (work.cut != BlockCut::kIm2col || passes.pace == 1 || at_once.h != tile.h) return;
+  const std::int64_t channels = ceil_div(part.rows, part.taps);
+  for (std::int64_t turns = 2; turns <= std::min(kTurnsMax, tiles); ++turns) {
+    const PortValues values = port_values(work, part, at_once, tile, turns);
+    if (values.window * channels > kBufferRegisters * config.rows) return;
+    const std::int64_t of_group = std::max(turns, ceil_div(values.fresh, work.port_elements));
+    const std::int64_t pace = ceil_div(tiles, turns) * of_group;
+    if (pace * passes.turns >= passes.pace * tiles) continue;
+    passes.pace = pace;
+    passes.turns = tiles;
+  }
 }
 
 Cycles passes_cycles(const NeuralEngineConfig& config, const ChainPasses& passes,
                      std::int64_t columns) {
-  return passes.count * std::max<Cycles>(columns * passes.pace, passes.loads * config.rows);
+  return passes.count *
+         std::max<Cycles>(stream_cycles(passes, columns), passes.loads * config.rows);
 }
 
 // Input pixels in the rows of a column, each with its own exponent, at most.
@@ -104,7 +139,7 @@ struct PartPlaces {
 };
 
 ChainPasses passes_in(const NeuralEngineConfig& config, const ProductWork& work, const Part& part,
-                      const PartPlaces& places, const Tile& tile, std::int64_t columns) {
+                      const PartPlaces& places, const Tile& tile, const Tile& columns) {
   ChainPasses best;
   for (std::int64_t h = 1; h <= std::min(tile.h, places.side_by_side); ++h) {
     const Tile at_once{h, std::min(tile.w, places.side_by_side / h)};
@@ -122,8 +157,9 @@ ChainPasses passes_in(const NeuralEngineConfig& config, const ProductWork& work,
           1, ceil_div(at_once.pixels() * places.stacked, work.port_elements));
       passes.loads = reads_of_row(config, work, std::min(sharing.h, work.kernel_h));
     }
-    if (best.count == 0 ||
-        passes_cycles(config, passes, columns) < passes_cycles(config, best, columns)) {
+    take_turns(config, work, part, at_once, tile, columns.h, passes);
+    if (best.count == 0 || passes_cycles(config, passes, columns.pixels()) <
+                               passes_cycles(config, best, columns.pixels())) {
       best = passes;
     }
   }
@@ -132,7 +168,7 @@ ChainPasses passes_in(const NeuralEngineConfig& config, const ProductWork& work,
 
 // The passes of a part, beside `groups - 1` others.
 ChainPasses passes_of(const NeuralEngineConfig& config, const ProductWork& work, const Part& part,
-                      std::int64_t groups, const Tile& tile, std::int64_t columns) {
+                      std::int64_t groups, const Tile& tile, const Tile& columns) {
   ChainPasses best;
   if (part.count == 0) return best;
   const std::int64_t most = stacked_max(config, work, part.rows);
@@ -141,8 +177,8 @@ ChainPasses passes_of(const NeuralEngineConfig& config, const ProductWork& work,
     const std::int64_t copies =
         std::min<std::int64_t>(config.rows / (rows * groups), config.fold_pixels_max / stacked);
     const ChainPasses passes = passes_in(config, work, part, {copies, stacked}, tile, columns);
-    if (best.count == 0 ||
-        passes_cycles(config, passes, columns) < passes_cycles(config, best, columns)) {
+    if (best.count == 0 || passes_cycles(config, passes, columns.pixels()) <
+                               passes_cycles(config, best, columns.pixels())) {
       best = passes;
     }
   }
@@ -156,8 +192,15 @@ Cycles fold_cycles(const NeuralEngineConfig& config, const ProductWork& work, co
   const Cycles passes =
       passes_cycles(config, fold.full, columns) + passes_cycles(config, fold.rest, columns);
   if (work.keeps_sums) return passes;
-  const Cycles post = std::max(work.post_cycles, fold.result_cycles) * columns;
+  const Cycles post = fold.result_cycles * columns;
   return config.psum_banks > 1 ? std::max(passes, post) : passes + post - columns;
+}
+
+// Until the results of `pixels` pixels, in `columns` columns of the array, have left.
+Cycles result_cycles(const NeuralEngineConfig& config, const ProductWork& work, std::int64_t pixels,
+                     std::int64_t columns) {
+  const bool own_table = work.pairs_share_table && 2 * columns <= config.columns;
+  return std::max(own_table ? 1 : work.post_cycles, ceil_div(pixels, work.port_elements));
 }
 
 // A product whose input is dilated, by its taps; or on an array that takes a pixel at a time.
@@ -167,7 +210,9 @@ ArrayFold unfolded(const NeuralEngineConfig& config, const ProductWork& work, st
   const auto passes = [&](const Part& part) {
     return ChainPasses{.count = part.count * times, .pace = column_pace(work, part, {}, {})};
   };
-  return {.full = passes(parts.full), .rest = passes(parts.rest)};
+  return {.full = passes(parts.full),
+          .rest = passes(parts.rest),
+          .result_cycles = work.post_cycles};
 }
 
 // How many groups, then pixels, have columns of their own.
@@ -197,13 +242,18 @@ std::int64_t next_extent(std::int64_t extent) {
 
 }  // namespace
 
+Cycles stream_cycles(const ChainPasses& passes, std::int64_t columns) {
+  return ceil_div(columns * passes.pace, passes.turns);
+}
+
 ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work,
                      const FoldShape& shape, std::int64_t taps) {
   if (!folds(config, work)) return unfolded(config, work, taps);
   const Parts parts = parts_of(config, work, taps);
   const Places places = places_of(config, work, parts, shape.output_channels);
+  // Moving columns, below and beside each other.
   const auto columns_of = [&](const Tile& tile) {
-    return ceil_div(shape.rows, tile.h) * ceil_div(work.columns, tile.w);
+    return Tile{ceil_div(shape.rows, tile.h), ceil_div(work.columns, tile.w)};
   };
   const auto fold_of = [&](const Tile& tile) {
     const auto passes = [&](const Part& part) {
@@ -214,16 +264,18 @@ ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work,
                      .tile_w = tile.w,
                      .full = passes(parts.full),
                      .rest = passes(parts.rest),
-                     .result_cycles = ceil_div(tile.pixels(), work.port_elements)};
+                     .result_cycles = result_cycles(
+                         config, work, tile.pixels(),
+                         places.groups * tile.pixels() * shape.output_channels)};
   };
   ArrayFold best = fold_of({});
-  Cycles least = fold_cycles(config, work, best, columns_of({}));
+  Cycles least = fold_cycles(config, work, best, columns_of({}).pixels());
   const std::int64_t most = places.pixels;
   for (std::int64_t h = 1; h <= std::min(most, shape.rows); h = next_extent(h)) {
     for (std::int64_t w = h == 1 ? 2 : 1; w <= std::min(most / h, work.columns);
          w = next_extent(w)) {
       const ArrayFold fold = fold_of({h, w});
-      const Cycles cycles = fold_cycles(config, work, fold, columns_of({h, w}));
+      const Cycles cycles = fold_cycles(config, work, fold, columns_of({h, w}).pixels());
       if (cycles >= least) continue;
       least = cycles;
       best = fold;

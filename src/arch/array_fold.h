@@ -18,6 +18,14 @@
 // other in the same way. What limits the pixels that enter side by side is the port of a partition:
 // values that the input buffer's shifter does not have from the moving column before come through it.
 //
+// Moving columns go along the rows of the output. Where their values come through the port more slowly
+// than a column a cycle, columns of neighbouring output rows take turns: what the input rows that
+// they share have is read once for all of them. The input buffer has two registers for each row of the
+// array, for the column that enters and for what comes behind it; the window of all turns fits them.
+//
+//   3 x 3, stride 2:  y0 y2 y4 .     y0, y1, y2, y3 ... read 5 input rows for two output rows,
+//                     y1 y3 y5 .     in place of 3 for each
+//
 // Where blocks run along the channels of a tap (BlockCut::kChannel), a pixel is quantised alike for
 // every output pixel that reads it. So neighbouring output pixels share the rows of an input pixel,
 // each with the weights of its own tap, or zeros, in its own columns:
@@ -32,7 +40,8 @@
 // The taps of a channel lie one behind the other in kernel memory. What a row of the array has of a
 // kernel row is read at once, and so are kernel rows that are no wider together than the array has
 // columns: a tile takes R cycles for each of these reads. The results of a moving column leave through
-// the port, `port_elements` pixels a cycle.
+// the port, `port_elements` pixels a cycle. Tables of the post-processor belong to two columns each; a
+// fold that fills no more than half of the columns leaves every other one empty, and each has its own.
 //
 // Input pixels whose channels leave rows free lie below each other in the same columns, too, each in
 // whole blocks of kTreeRows rows:
@@ -51,6 +60,7 @@
 
 #include "arch/chip_config.h"
 #include "arch/product_work.h"
+#include "base/quantity.h"
 
 namespace tessera {
 
@@ -60,18 +70,22 @@ inline constexpr std::int64_t kTreeRows = 32;
 // Passes of a chain that are alike.
 struct ChainPasses {
   std::int64_t count = 0;
-  std::int64_t pace = 1;   // cycles a moving column takes
+  // Cycles that `turns` moving columns take: those below each other in the image that take turns.
+  std::int64_t pace = 1, turns = 1;
   std::int64_t loads = 1;  // times R cycles that the next tile takes: reads of kernel memory a row
   // Pixels in rows and columns of their own, and in rows of the same columns, blocks along channels.
   std::int64_t side_by_side = 1, stacked = 1;
 };
+
+// Cycles of one pass of `columns` moving columns, weights aside.
+Cycles stream_cycles(const ChainPasses& passes, std::int64_t columns);
 
 struct ArrayFold {
   std::int64_t groups = 1;              // in the array at once
   std::int64_t tile_h = 1, tile_w = 1;  // output pixels of a moving column
   ChainPasses full;                     // those that fill the array's rows
   ChainPasses rest;                     // what is left of the sum
-  std::int64_t result_cycles = 1;       // that the results of a moving column take to leave
+  std::int64_t result_cycles = 1;       // of a moving column in the post-processor and behind it
 };
 
 // What a fold is chosen for: rows of the output at a time, output channels of a block.

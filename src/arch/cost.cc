@@ -71,7 +71,7 @@ struct Band {
   ChainPasses earlier{}, passes{.count = 1};
   std::int64_t pixels = 1;
   Cycles load = 1;                 // of the next weights, channel-wise
-  std::int64_t result_cycles = 1;  // until those of a moving column have left
+  std::int64_t result_cycles = 0;  // until those of a moving column have left; 0: the post-processor's
 };
 
 // A pass over n moving columns: rows of `width` columns, cut into commands.
@@ -106,7 +106,7 @@ class PassCost {
         work_(work),
         band_(band),
         serial_(config.folds == Folds::kSerial),
-        post_cycles_(std::max(work.post_cycles, band.result_cycles)),
+        post_cycles_(band.result_cycles != 0 ? band.result_cycles : work.post_cycles),
         bank_gap_(work.channel_wise ? 1 : ceil_div(config.columns, config.psum_banks)) {}
 
   // All passes of a chain but the last.
@@ -127,7 +127,7 @@ class PassCost {
   }
   // The last pass of a task, whose skew is part of its drain.
   Cycles last_stream(std::int64_t n) const {
-    const Cycles cycles = stream(n, band_.passes.pace).cycles;
+    const Cycles cycles = stream(n, band_.passes);
     if (work_.keeps_sums) return cycles;
     const Cycles post = serial_ ? cycles + (post_cycles_ - 1) * n : n * post_cycles_;
     return std::max(cycles, post);
@@ -142,9 +142,13 @@ class PassCost {
   Stream stream(std::int64_t n, std::int64_t pace) const {
     return stream_of(config_, work_.columns, pace * work_.column_repeats, n);
   }
+  Cycles stream(std::int64_t n, const ChainPasses& passes) const {
+    if (passes.turns == 1) return stream(n, passes.pace).cycles;
+    return stream_cycles(passes, n) * work_.column_repeats;
+  }
   Cycles pass(std::int64_t n, const ChainPasses& passes) const {
     const Cycles load = work_.channel_wise ? band_.load : passes.loads * config_.rows;
-    const Cycles cycles = stream(n, passes.pace).cycles;
+    const Cycles cycles = stream(n, passes);
     return serial_ ? cycles + last_mac() + load : std::max<Cycles>(cycles, load);
   }
   // From the last moving column in to the last multiply-accumulate.

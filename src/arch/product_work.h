@@ -32,6 +32,7 @@ struct ProductWork {
   // Values are normalised over their channels: an engine needs all of them, so engines share pixels.
   bool across_channels = false;
   std::int64_t post_cycles = 1;    // in the post-processor, a value: the activation's table entry
+  bool pairs_share_table = false;  // post_cycles is that of a table that two columns share
   std::int64_t port_elements = 8;  // that a partition of the state buffer delivers in a cycle
   std::int64_t partitions = 128;   // of the state buffer; a transposition's blocks
   bool keeps_sums = false;         // they stay in PSUM, and nothing passes the post-processor

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "arith/unary_functions.h"
 #include "isa/rows_read.h"
 
 namespace tessera::isa {
@@ -61,6 +62,11 @@ std::int64_t post_cycles(const ProductConfig& product) {
   return local_response_cycles(product.local_response.size) + (activation > 1 ? activation : 0);
 }
 
+bool pairs_share_table(const ProductConfig& product) {
+  return unary_row(product.activation.function).kind == UnaryKind::kTranscendental &&
+         !product.correlate && !product.local_response.enabled();
+}
+
 // That an operand of an integer product goes through the array in; floats go whole.
 std::int64_t bytes_of(Format format, const ProductConfig& product) {
   return product.matrix.kind == MatrixKind::kInteger ? format_bytes(format) : 1;
@@ -91,6 +97,7 @@ ProductWork product_work(const NeuralTask& task, const ChipConfig& chip) {
   work.output_channels = product.image.output_channels;
   set_window(product, work);
   work.post_cycles = post_cycles(product);
+  work.pairs_share_table = pairs_share_table(product);
   work.column_repeats = bytes_of(task.moving.format, product) * (product.correlate ? 2 : 1);
   work.kernel_repeats = bytes_of(product.image.format, product);
   work.across_channels = product.local_response.enabled();
