@@ -146,11 +146,27 @@ TensorId per_channel(Op& op, std::size_t input, std::size_t rank) {
 constexpr std::int64_t kLongChannel = 32768;
 constexpr std::int64_t kRowsMax = 1024;
 
+// The channels that a Reshape in front made one of (a group normalisation), where none is too long; else 0.
+std::int64_t channels_of_group(const Op& op) {
+  const model::Node* const reshape = op.at.producer(op.input(0));
+  if (reshape == nullptr || reshape->op_type != "Reshape") return 0;
+  const Shape& source = op.at.type(reshape->inputs[0]).dims;
+  const std::int64_t groups = op.input_dims(0)[1];
+  if (source.size() < 3 || source[0] != 1 || source[1] % groups != 0 ||
+      element_count(source) / source[1] > kLongChannel) {
+    return 0;
+  }
+  return source[1] / groups;
+}
+
 // Into how many equal rows a channel of [1, C, ...] is cut; 1 if it stays whole.
-std::int64_t long_rows(const Shape& dims) {
+std::int64_t long_rows(const Op& op) {
+  const Shape& dims = op.input_dims(0);
   const std::int64_t length = element_count(dims) / std::max<std::int64_t>(1, dims[0] * dims[1]);
   if (dims[0] != 1 || length <= kLongChannel) return 1;
-  std::int64_t rows = kRowsMax;
+  std::int64_t rows = channels_of_group(op);
+  if (rows > 1) return rows;
+  rows = kRowsMax;
   while (length % rows != 0) --rows;
   return rows;
 }
@@ -223,7 +239,7 @@ Lowered lower_instance_normalization(Op& op) {
   if (rank < 3) return Lowered::host("operator 'InstanceNormalization': no spatial axes");
   std::vector<std::int64_t> axes(rank - 2);
   std::iota(axes.begin(), axes.end(), 2);
-  if (const std::int64_t rows = long_rows(op.input_dims(0)); rows > 1) {
+  if (const std::int64_t rows = long_rows(op); rows > 1) {
     emit_long_instance(op, rows);
     return Lowered::done();
   }
