@@ -27,9 +27,9 @@ class PortWork::Step {
   }
   // Cycles of a port for `elements` elements of the surface.
   Cycles words(const BufferSurface& surface, std::int64_t elements) const {
-    const std::int64_t element = format_bytes(surface.format);
-    if (surface.column_pitch != element) return elements;
-    return ceil_div(elements * element, chip_.state_buffer.port_bytes);
+    if (surface.column_pitch == 0) return elements;
+    const std::int64_t span = elements * std::int64_t{surface.column_pitch};
+    return std::min(elements, ceil_div(span, chip_.state_buffer.port_bytes));
   }
 
  private:

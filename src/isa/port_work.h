@@ -1,9 +1,9 @@
 // What a step wants of the state buffer's ports (arch/port_schedule.h), in cycles of one port.
 //
-// A port moves `port_bytes` a cycle. A row of a surface whose columns lie next to each other moves
-// in whole words of a port, and so do rows without a gap between them; where columns do not lie next
-// to each other, each element takes a cycle of its own. What is one for all columns is read once a
-// row. All
+// A port moves a word of `port_bytes` a cycle, whose bytes are written or left one by one. A row of a
+// surface whose columns lie next to each other moves in whole words of a port, and so do rows without
+// a gap between them; where columns lie apart, those in one word move together: p / pitch of them, at
+// least one. What is one for all columns is read once a row. All
 // partitions work side by side, so a step wants what one partition has of it. What lies across
 // banks wants of each bank what lies there.
 //
