@@ -108,6 +108,38 @@ void take_turns(const NeuralEngineConfig& config, const ProductWork& work, const
   }
 }
 
+// Outputs along an axis of a product with gaps in its input: which input positions they read depends on
+// where they begin, `shift` behind the first that reads position 0 with tap 0.
+std::int64_t places_between_gaps(std::int64_t outputs, std::int64_t kernel, std::int64_t gap,
+                                 std::int64_t shift) {
+  return (shift + outputs + kernel - 2) / gap - ceil_div(shift, gap) + 1;
+}
+
+// The shift of tiles of `outputs` for which they read the fewest positions.
+std::int64_t best_shift(std::int64_t outputs, std::int64_t kernel, std::int64_t gap) {
+  std::int64_t best = 0;
+  for (std::int64_t shift = 1; shift < gap; ++shift) {
+    if (places_between_gaps(outputs, kernel, gap, shift) <
+        places_between_gaps(outputs, kernel, gap, best)) {
+      best = shift;
+    }
+  }
+  return best;
+}
+
+// Input rows and columns that neighbouring outputs read.
+std::int64_t pixels_read(const ProductWork& work, const Tile& outputs) {
+  const auto along = [](std::int64_t count, std::int64_t kernel, std::int64_t stride,
+                        std::int64_t dilation, std::int64_t gap) {
+    if (gap == 1) return places_read(count, kernel, stride, dilation);
+    // Outputs that are no whole phases begin anywhere.
+    const std::int64_t shift = count % gap == 0 ? best_shift(count, kernel, gap) : 0;
+    return std::max<std::int64_t>(1, places_between_gaps(count, kernel, gap, shift));
+  };
+  return along(outputs.h, work.kernel_h, work.stride_h, work.dilation_h, work.input_dilation_h) *
+         along(outputs.w, work.kernel_w, work.stride_w, work.dilation_w, work.input_dilation_w);
+}
+
 Cycles passes_cycles(const NeuralEngineConfig& config, const ChainPasses& passes,
                      std::int64_t columns) {
   return passes.count *
@@ -149,10 +181,7 @@ ChainPasses passes_in(const NeuralEngineConfig& config, const ProductWork& work,
                        .side_by_side = at_once.pixels(),
                        .stacked = places.stacked};
     if (work.cut == BlockCut::kChannel) {
-      const std::int64_t read =
-          places_read(sharing.h, work.kernel_h, work.stride_h, work.dilation_h) *
-          places_read(sharing.w, work.kernel_w, work.stride_w, work.dilation_w);
-      passes.count = part.count * ceil_div(read, places.stacked);
+      passes.count = part.count * ceil_div(pixels_read(work, sharing), places.stacked);
       passes.pace = std::max<std::int64_t>(
           1, ceil_div(at_once.pixels() * places.stacked, work.port_elements));
       passes.loads = reads_of_row(config, work, std::min(sharing.h, work.kernel_h));
@@ -230,14 +259,83 @@ Places places_of(const NeuralEngineConfig& config, const ProductWork& work, cons
   return {groups, groups == work.groups ? places / groups : 1};
 }
 
-bool folds(const NeuralEngineConfig& config, const ProductWork& work) {
-  return work.input_dilation_h == 1 && work.input_dilation_w == 1 && config.command_columns == 0 &&
-         config.folds == Folds::kOverlapped && config.fold_pixels_max > 1;
+bool has_gaps(const ProductWork& work) {
+  return work.input_dilation_h != 1 || work.input_dilation_w != 1;
+}
+
+bool folds(const NeuralEngineConfig& config) {
+  return config.command_columns == 0 && config.folds == Folds::kOverlapped &&
+         config.fold_pixels_max > 1;
 }
 
 // Of a tile's heights and widths, beyond 8 every other one, beyond 16 every fourth.
 std::int64_t next_extent(std::int64_t extent) {
   return extent + (extent < 8 ? 1 : extent < 16 ? 2 : 4);
+}
+
+// The output of a step in tiles. With gaps in the input tiles begin where they read the fewest pixels.
+struct TileGrid {
+  std::int64_t rows = 1, columns = 1;
+  std::int64_t row_first = 0, column_first = 0;  // less the padding
+  std::int64_t kernel_h = 1, kernel_w = 1;
+  std::int64_t gap_h = 1, gap_w = 1;
+
+  bool takes(const Tile& tile) const { return tile.h % gap_h == 0 && tile.w % gap_w == 0; }
+  // Below and beside each other, those at the edges included.
+  Tile columns_of(const Tile& tile) const {
+    return {tiles(rows, row_first, tile.h, kernel_h, gap_h),
+            tiles(columns, column_first, tile.w, kernel_w, gap_w)};
+  }
+
+ private:
+  static std::int64_t tiles(std::int64_t extent, std::int64_t first, std::int64_t tile,
+                            std::int64_t kernel, std::int64_t gap) {
+    if (gap == 1) return ceil_div(extent, tile);
+    const std::int64_t before = first - best_shift(tile, kernel, gap);
+    return ceil_div(extent + (before % gap + gap) % gap, tile);
+  }
+};
+
+struct FoldSearch {
+  const NeuralEngineConfig& config;
+  const ProductWork& work;
+  const FoldShape& shape;
+  const TileGrid& grid;
+  Parts parts;
+};
+
+// Of tiles that the grid takes; no passes where it takes none.
+ArrayFold best_fold(const FoldSearch& search) {
+  const auto& [config, work, shape, grid, parts] = search;
+  const Places places = places_of(config, work, parts, shape.output_channels);
+  ArrayFold best;
+  Cycles least = 0;
+  const std::int64_t most = places.pixels;
+  for (std::int64_t h = 1; h <= std::max<std::int64_t>(1, std::min(most, shape.rows));
+       h = next_extent(h)) {
+    for (std::int64_t w = 1; w <= std::max<std::int64_t>(1, std::min(most / h, work.columns));
+         w = next_extent(w)) {
+      const Tile tile{h, w};
+      if (!grid.takes(tile)) continue;
+      const Tile columns = grid.columns_of(tile);
+      const auto passes = [&](const Part& part) {
+        return passes_of(config, work, part, places.groups, tile, columns);
+      };
+      const ArrayFold fold{.groups = places.groups,
+                           .tile_h = h,
+                           .tile_w = w,
+                           .full = passes(parts.full),
+                           .rest = passes(parts.rest),
+                           .result_cycles =
+                               result_cycles(config, work, tile.pixels(),
+                                             places.groups * tile.pixels() * shape.output_channels)};
+      const Cycles cycles = fold_cycles(config, work, fold, columns.pixels());
+      if (least != 0 && cycles >= least) continue;
+      least = cycles;
+      best = fold;
+    }
+  }
+  return best;
 }
 
 }  // namespace
@@ -248,44 +346,35 @@ Cycles stream_cycles(const ChainPasses& passes, std::int64_t columns) {
 
 ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work,
                      const FoldShape& shape, std::int64_t taps) {
-  if (!folds(config, work)) return unfolded(config, work, taps);
-  const Parts parts = parts_of(config, work, taps);
-  const Places places = places_of(config, work, parts, shape.output_channels);
-  // Moving columns, below and beside each other.
-  const auto columns_of = [&](const Tile& tile) {
-    return Tile{ceil_div(shape.rows, tile.h), ceil_div(work.columns, tile.w)};
-  };
-  const auto fold_of = [&](const Tile& tile) {
-    const auto passes = [&](const Part& part) {
-      return passes_of(config, work, part, places.groups, tile, columns_of(tile));
-    };
-    return ArrayFold{.groups = places.groups,
-                     .tile_h = tile.h,
-                     .tile_w = tile.w,
-                     .full = passes(parts.full),
-                     .rest = passes(parts.rest),
-                     .result_cycles = result_cycles(
-                         config, work, tile.pixels(),
-                         places.groups * tile.pixels() * shape.output_channels)};
-  };
-  ArrayFold best = fold_of({});
-  Cycles least = fold_cycles(config, work, best, columns_of({}).pixels());
-  const std::int64_t most = places.pixels;
-  for (std::int64_t h = 1; h <= std::min(most, shape.rows); h = next_extent(h)) {
-    for (std::int64_t w = h == 1 ? 2 : 1; w <= std::min(most / h, work.columns);
-         w = next_extent(w)) {
-      const ArrayFold fold = fold_of({h, w});
-      const Cycles cycles = fold_cycles(config, work, fold, columns_of({h, w}).pixels());
-      if (cycles >= least) continue;
-      least = cycles;
-      best = fold;
-    }
+  if (has_gaps(work) || !folds(config)) return unfolded(config, work, taps);
+  const TileGrid grid{shape.rows, work.columns};
+  return best_fold({config, work, shape, grid, parts_of(config, work, taps)});
+}
+
+std::optional<GapFold> gap_fold(const NeuralEngineConfig& config, const ProductWork& work,
+                                const FoldShape& shape) {
+  const bool dense = work.stride_h == 1 && work.stride_w == 1 && work.dilation_h == 1 &&
+                     work.dilation_w == 1;
+  if (!has_gaps(work) || !folds(config) || !dense || work.groups != 1 ||
+      work.cut != BlockCut::kChannel) {
+    return std::nullopt;
   }
-  return best;
+  const TileGrid grid{.rows = shape.rows,
+                      .columns = work.columns,
+                      .row_first = shape.row_first - work.pad_top,
+                      .column_first = -work.pad_left,
+                      .kernel_h = work.kernel_h,
+                      .kernel_w = work.kernel_w,
+                      .gap_h = work.input_dilation_h,
+                      .gap_w = work.input_dilation_w};
+  const ArrayFold fold = best_fold({config, work, shape, grid, parts_of(config, work, 1)});
+  const Tile tile{fold.tile_h, fold.tile_w};
+  if (fold.full.count == 0 && fold.rest.count == 0) return std::nullopt;
+  return GapFold{fold, grid.columns_of(tile).pixels()};
 }
 
 bool stacks_blocks(const NeuralEngineConfig& config, const ProductWork& work) {
-  return work.native_dimension != 0 && work.kernel_h * work.kernel_w > 1 && folds(config, work) &&
+  return work.native_dimension != 0 && work.kernel_h * work.kernel_w > 1 && folds(config) &&
          stacked_max(config, work, work.channels % config.rows) > 1;
 }
 

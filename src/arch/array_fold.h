@@ -50,6 +50,12 @@
 //     channels of half    x1 [ b   a   . ]   x2 and x3, x4
 //     the rows
 //
+// Between the pixels of a transposed convolution's input lie gaps. A tile of its output is whole phases, as
+// high and wide as the gaps or a multiple, and neighbouring outputs read the same pixels:
+//
+//   gap 2, kernel (a b):     x0 [ a  b  .  . ]   four output pixels take two passes in place of four
+//                            x1 [ .  .  a  b ]
+//
 // A pixel has an exponent of its own, and a sum crosses pixels. So their sums leave the column apart
 // and meet in the tree under it, which Microscaling has for its scales (arch/cost.h): a result comes
 // the tree's cycles later. Integers have no exponents, and their pixels any rows.
@@ -92,6 +98,7 @@ struct ArrayFold {
 struct FoldShape {
   std::int64_t rows = 1;
   std::int64_t output_channels = 1;
+  std::int64_t row_first = 0;
 };
 
 // The fold with the fewest cycles of a product on stationary weights that is neither channel-wise
@@ -100,6 +107,16 @@ struct FoldShape {
 // kernel that meet the input.
 ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work,
                      const FoldShape& shape, std::int64_t taps);
+
+// The same of a product with gaps in its input (a transposed convolution) whose blocks run along channels:
+// tiles are whole phases of the output, so that each has the same taps, and share the input pixels that
+// they read. None where the product has none, or does not fold.
+struct GapFold {
+  ArrayFold fold;
+  std::int64_t columns = 1;  // moving columns of all rows
+};
+std::optional<GapFold> gap_fold(const NeuralEngineConfig& config, const ProductWork& work,
+                                const FoldShape& shape);
 
 // Whether sums of pixels below each other, with exponents of their own, may pass the tree.
 bool stacks_blocks(const NeuralEngineConfig& config, const ProductWork& work);

@@ -228,8 +228,24 @@ std::int64_t moving_columns(const ProductWork& work, const StepRows& step, const
              : ceil_div(step.rows, fold.tile_h) * ceil_div(work.columns, fold.tile_w);
 }
 
-Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
-                      const SharedStep& shared) {
+// One fold's passes over `columns` moving columns, `blocks` times.
+void add_fold(const NeuralEngineConfig& config, const ProductWork& work, const ArrayFold& fold,
+              std::int64_t blocks, std::int64_t columns, Chains& chains) {
+  Band band{.repeat = ceil_div(work.groups, fold.groups) * blocks,
+            .earlier = fold.full,
+            .passes = fold.rest,
+            .pixels = columns,
+            .result_cycles = fold.result_cycles};
+  if (band.pixels == 0) return;
+  if (band.passes.count == 0) std::swap(band.earlier, band.passes);
+  // Pixels that no tap reaches still pass once, for the bias and the post-processor.
+  if (band.passes.count == 0) band.passes.count = 1;
+  add_chains(config, work, band, chains);
+}
+
+// Phase by phase, where there are gaps in the input.
+Chains phase_chains(const NeuralEngineConfig& config, const ProductWork& work,
+                    const SharedStep& shared) {
   Chains chains;
   const StepRows& step = shared.rows;
   const auto [full, rest] = shared.blocks(work.output_channels, config.columns);
@@ -239,16 +255,7 @@ Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
     };
     const auto add = [&](std::int64_t blocks, const ArrayFold& fold) {
       const std::int64_t columns = moving_columns(work, step, fold, pixels);
-      Band band{.repeat = ceil_div(work.groups, fold.groups) * blocks,
-                .earlier = fold.full,
-                .passes = fold.rest,
-                .pixels = shared.pixels(columns),
-                .result_cycles = fold.result_cycles};
-      if (band.pixels == 0) return;
-      if (band.passes.count == 0) std::swap(band.earlier, band.passes);
-      // Pixels that no tap reaches still pass once, for the bias and the post-processor.
-      if (band.passes.count == 0) band.passes.count = 1;
-      add_chains(config, work, band, chains);
+      add_fold(config, work, fold, blocks, shared.pixels(columns), chains);
     };
     if (full == 0 && rest == 0) return;
     if (full == 0) return add(1, fold_of(rest));
@@ -261,6 +268,20 @@ Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
     add(1, folded);
   });
   return chains;
+}
+
+// All phases at once, where that is faster.
+Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
+                      const SharedStep& shared) {
+  const Chains phases = phase_chains(config, work, shared);
+  const auto [full, rest] = shared.blocks(work.output_channels, config.columns);
+  if (full != 0 || rest == 0) return phases;
+  const auto folded =
+      gap_fold(config, work, {shared.rows.rows, rest, shared.rows.row_first});
+  if (!folded) return phases;
+  Chains all;
+  add_fold(config, work, folded->fold, 1, shared.pixels(folded->columns), all);
+  return all.cycles < phases.cycles ? all : phases;
 }
 
 std::int64_t channels_of(const ProductWork& work) { return work.groups * work.output_channels; }
