@@ -22,10 +22,36 @@ const char* node_kind_name(NodeKind kind) {
   return "?";
 }
 
+namespace {
+
+struct KernelAxis {
+  std::int64_t outputs = 1, kernel = 1, stride = 1, dilation = 1, pad = 0, gap = 1;
+};
+
+// Of all outputs along an axis: taps that meet a sample or the padding, and no gap between samples.
+std::int64_t taps_between_gaps(const KernelAxis& axis) {
+  if (axis.gap == 1) return axis.outputs * axis.kernel;
+  std::int64_t taps = 0;
+  for (std::int64_t output = 0; output < axis.outputs; ++output) {
+    for (std::int64_t k = 0; k < axis.kernel; ++k) {
+      taps += (output * axis.stride + k * axis.dilation - axis.pad) % axis.gap == 0 ? 1 : 0;
+    }
+  }
+  return taps;
+}
+
+}  // namespace
+
 std::int64_t node_macs(const Graph& graph, const Node& node) {
   if (node.kind() == NodeKind::kConv) {
+    const auto& conv = node.as<ConvAttributes>();
     const Shape& weights = graph.tensor(node.inputs[1]).dims;
-    return element_count(graph.tensor(node.outputs[0]).dims) * weights[1] * weights[2] * weights[3];
+    const Shape& y = graph.tensor(node.outputs[0]).dims;
+    return y[0] * y[1] * weights[1] *
+           taps_between_gaps({y[2], weights[2], conv.stride_h, conv.dilation_h, conv.pad_top,
+                              conv.input_dilation_h}) *
+           taps_between_gaps({y[3], weights[3], conv.stride_w, conv.dilation_w, conv.pad_left,
+                              conv.input_dilation_w});
   }
   if (node.kind() == NodeKind::kMatMul) {
     const Shape& a = graph.tensor(node.inputs[0]).dims;
