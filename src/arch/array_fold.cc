@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-
 namespace tessera {
 namespace {
 
@@ -239,9 +238,8 @@ ArrayFold unfolded(const NeuralEngineConfig& config, const ProductWork& work, st
   const auto passes = [&](const Part& part) {
     return ChainPasses{.count = part.count * times, .pace = column_pace(work, part, {}, {})};
   };
-  return {.full = passes(parts.full),
-          .rest = passes(parts.rest),
-          .result_cycles = work.post_cycles};
+  return {
+      .full = passes(parts.full), .rest = passes(parts.rest), .result_cycles = work.post_cycles};
 }
 
 // How many groups, then pixels, have columns of their own.
@@ -321,14 +319,14 @@ ArrayFold best_fold(const FoldSearch& search) {
       const auto passes = [&](const Part& part) {
         return passes_of(config, work, part, places.groups, tile, columns);
       };
-      const ArrayFold fold{.groups = places.groups,
-                           .tile_h = h,
-                           .tile_w = w,
-                           .full = passes(parts.full),
-                           .rest = passes(parts.rest),
-                           .result_cycles =
-                               result_cycles(config, work, tile.pixels(),
-                                             places.groups * tile.pixels() * shape.output_channels)};
+      const ArrayFold fold{
+          .groups = places.groups,
+          .tile_h = h,
+          .tile_w = w,
+          .full = passes(parts.full),
+          .rest = passes(parts.rest),
+          .result_cycles = result_cycles(config, work, tile.pixels(),
+                                         places.groups * tile.pixels() * shape.output_channels)};
       const Cycles cycles = fold_cycles(config, work, fold, columns.pixels());
       if (least != 0 && cycles >= least) continue;
       least = cycles;
@@ -353,8 +351,8 @@ ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work,
 
 std::optional<GapFold> gap_fold(const NeuralEngineConfig& config, const ProductWork& work,
                                 const FoldShape& shape) {
-  const bool dense = work.stride_h == 1 && work.stride_w == 1 && work.dilation_h == 1 &&
-                     work.dilation_w == 1;
+  const bool dense =
+      work.stride_h == 1 && work.stride_w == 1 && work.dilation_h == 1 && work.dilation_w == 1;
   if (!has_gaps(work) || !folds(config) || !dense || work.groups != 1 ||
       work.cut != BlockCut::kChannel) {
     return std::nullopt;

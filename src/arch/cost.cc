@@ -70,8 +70,9 @@ struct Band {
   std::int64_t repeat = 1;
   ChainPasses earlier{}, passes{.count = 1};
   std::int64_t pixels = 1;
-  Cycles load = 1;                 // of the next weights, channel-wise
-  std::int64_t result_cycles = 0;  // until those of a moving column have left; 0: the post-processor's
+  Cycles load = 1;  // of the next weights, channel-wise
+  std::int64_t result_cycles =
+      0;  // until those of a moving column have left; 0: the post-processor's
 };
 
 // A pass over n moving columns: rows of `width` columns, cut into commands.
@@ -276,8 +277,7 @@ Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
   const Chains phases = phase_chains(config, work, shared);
   const auto [full, rest] = shared.blocks(work.output_channels, config.columns);
   if (full != 0 || rest == 0) return phases;
-  const auto folded =
-      gap_fold(config, work, {shared.rows.rows, rest, shared.rows.row_first});
+  const auto folded = gap_fold(config, work, {shared.rows.rows, rest, shared.rows.row_first});
   if (!folded) return phases;
   Chains all;
   add_fold(config, work, folded->fold, 1, shared.pixels(folded->columns), all);

@@ -80,12 +80,17 @@ TEST(PortWork, ASurfaceAcrossBanksWantsOfEachWhatLiesThere) {
             (std::vector<Wanted>{{3, 0}, {8 + 10, 10}}));
 }
 
-TEST(PortWork, ColumnsThatAreNotNeighboursTakeACycleEach) {
+// 8 bytes apart two columns lie in a word of 16 bytes; 16 bytes apart each has one of its own.
+TEST(PortWork, ColumnsThatAreNotNeighboursMoveWithThoseInTheirWord) {
   const ChipConfig chip = chip_of_two_banks();
   BufferSurface turned = surface(0, 8, 4, 10);
   turned.column_pitch = 8;
   turned.row_pitch = 2;
   const BufferSurface high = surface(2048, 8, 4, 10);
+  EXPECT_EQ(wanted(sum_of(turned, high, high), chip, 10), (std::vector<Wanted>{{40, 0}, {10, 10}}));
+  turned.column_pitch = 16;
+  EXPECT_EQ(wanted(sum_of(turned, high, high), chip, 10), (std::vector<Wanted>{{80, 0}, {10, 10}}));
+  turned.column_pitch = 24;
   EXPECT_EQ(wanted(sum_of(turned, high, high), chip, 10), (std::vector<Wanted>{{80, 0}, {10, 10}}));
 }
 

@@ -30,6 +30,7 @@ TEST(Work, AProductBringsItsNestAndWhatTheChipHas) {
   EXPECT_EQ(work.stride_w, 2);
   EXPECT_EQ(work.columns, 28);
   EXPECT_EQ(work.post_cycles, 2);
+  EXPECT_TRUE(work.pairs_share_table);
   EXPECT_EQ(work.port_elements, 4);
   EXPECT_EQ(work.partitions, 16);
 }
@@ -46,6 +47,7 @@ TEST(Work, ANormalisationOverChannelsHoldsThePostProcessor) {
   EXPECT_EQ(product_work(task, ChipConfig{}).post_cycles, 4);
   task.product.activation.function = UnaryFunction::kSigmoid;
   EXPECT_EQ(product_work(task, ChipConfig{}).post_cycles, 6);
+  EXPECT_FALSE(product_work(task, ChipConfig{}).pairs_share_table);
 }
 
 // 16 bits are two bytes: a column goes through a pass for each byte of its own, and there is a pass

@@ -336,7 +336,76 @@ TEST(NeuralCost, FoldedIm2colPaysForEveryFreshTap) {
   // Rows for four pixels: two above two have 8 fresh taps, in one cycle.
   EXPECT_EQ(step_cycles(array_128(8), work), 2 * 208);
   work.stride_h = work.stride_w = 2;
-  EXPECT_EQ(step_cycles(array_128(8), work), 4 * 104 * 3);  // four pixels, 24 fresh taps
+  // Four pixels beside each other read 3 rows of 8 fresh taps, four of those below each other 9 rows:
+  // 9 cycles for four moving columns.
+  EXPECT_EQ(step_cycles(array_128(8), work), 104 * 9);
+}
+
+// 6 x 6, stride 2, of three channels fill the rows with one pixel, whose 12 fresh taps take two cycles. Two
+// pixels below each other read 8 rows, 16 fresh taps.
+ProductWork large_stem() {
+  ProductWork work;
+  work.cut = BlockCut::kIm2col;
+  work.channels = 3;
+  work.output_channels = 16;
+  work.kernel_h = work.kernel_w = 6;
+  work.stride_h = work.stride_w = 2;
+  work.columns = 208;
+  return work;
+}
+
+TEST(NeuralCost, NeighbouringOutputRowsTakeTurnsAtThePort) {
+  const ProductWork work = large_stem();
+  const auto cycles = [&](std::int64_t rows) {
+    return neural_step_cycles(array_128(8), work, {0, rows, false}, StepSharing::kBroadcast);
+  };
+  EXPECT_EQ(cycles(1), 208 * 2);
+  EXPECT_EQ(cycles(2), 208 * 2);
+  EXPECT_EQ(cycles(3), 208 * 3);  // 10 rows: 20 fresh taps
+  EXPECT_EQ(cycles(4), 208 * 4);
+}
+
+// 3 x 3, stride 2: four pixels beside each other read 9 columns, four rows of them 9 x 9 pixels, 243 values
+// of three channels. Eight rows would take 17 cycles in place of 18, but their 459 values do not fit.
+TEST(NeuralCost, RowsTakeTurnsAsFarAsTheInputBufferHoldsTheirWindow) {
+  ProductWork work = large_stem();
+  work.output_channels = 32;
+  work.kernel_h = work.kernel_w = 3;
+  EXPECT_EQ(neural_step_cycles(array_128(8), work, {0, 8, false}, StepSharing::kBroadcast),
+            52 * 18);
+}
+
+TEST(NeuralCost, HalfOfTheColumnsHaveATableEach) {
+  ProductWork work = large_stem();
+  work.post_cycles = 2;
+  EXPECT_GT(step_cycles(array_128(8), work), 208 * 4);
+  work.pairs_share_table = true;
+  EXPECT_EQ(step_cycles(array_128(8), work), 208 * 4);
+  work.output_channels = 65;
+  EXPECT_EQ(step_cycles(array_128(8), work), 208 * 4 * 2);
+}
+
+// 24 channels to 24, 2 x 2 with gaps of 2: the four outputs of an input pixel fill 96 columns.
+TEST(NeuralCost, PhasesOfATransposedConvolutionShareTheirInput) {
+  ProductWork work;
+  work.channels = work.output_channels = 24;
+  work.kernel_h = work.kernel_w = 2;
+  work.input_dilation_h = work.input_dilation_w = 2;
+  work.pad_top = work.pad_left = 1;
+  work.native_dimension = 128;
+  work.columns = 320;
+  const auto fold = gap_fold(array_128(8), work, {.rows = 4, .output_channels = 24});
+  ASSERT_TRUE(fold.has_value());
+  EXPECT_EQ(fold->fold.tile_h, 2);
+  EXPECT_EQ(fold->fold.tile_w, 2);
+  EXPECT_EQ(fold->fold.rest.count, 1);
+  EXPECT_EQ(fold->columns, 2 * 160);
+  EXPECT_EQ(step_cycles(array_128(8), work), 2 * 160);
+  EXPECT_EQ(step_cycles(array_128(1), work), 4 * 320);  // each output by itself
+  // From the second row of a phase on there is a row of tiles more.
+  EXPECT_EQ(gap_fold(array_128(8), work, {4, 24, 1})->columns, 3 * 160);
+  work.output_channels = 64;  // no columns for four
+  EXPECT_EQ(step_cycles(array_128(8), work), 4 * 320);
 }
 
 TEST(NeuralCost, WhatIsLeftOfTheSumTakesFurtherPixels) {
