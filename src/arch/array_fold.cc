@@ -41,9 +41,11 @@ Parts parts_of(const NeuralEngineConfig& config, const ProductWork& work, std::i
 
 // Rows that a pixel takes where others lie below it: a shared exponent belongs to whole blocks of the
 // tree under the columns.
+std::int64_t block_rows(const ProductWork& work) {
+  return work.native_dimension != 0 || work.micro_blocks ? kTreeRows : 1;
+}
 std::int64_t stacked_rows(const ProductWork& work, std::int64_t rows) {
-  const bool exponents = work.native_dimension != 0 || work.micro_blocks;
-  return exponents ? ceil_div(rows, kTreeRows) * kTreeRows : rows;
+  return ceil_div(rows, block_rows(work)) * block_rows(work);
 }
 
 // Input rows (columns) that `outputs` neighbouring output rows (columns) read.
@@ -153,6 +155,19 @@ std::int64_t stacked_max(const NeuralEngineConfig& config, const ProductWork& wo
                                   config.fold_pixels_max);
 }
 
+// Rows that each pass fills where pixels are cut between passes; 0 where whole pixels fill as many.
+std::int64_t filled_rows(const NeuralEngineConfig& config, const ProductWork& work,
+                         std::int64_t rows) {
+  if (work.cut != BlockCut::kChannel || work.groups != 1 || rows == 0 || rows == config.rows ||
+      work.kernel_h * work.kernel_w == 1) {
+    return 0;
+  }
+  const std::int64_t of_pixel = stacked_rows(work, rows);
+  const std::int64_t filled = config.rows / block_rows(work) * block_rows(work);
+  const std::int64_t pixels = ceil_div(filled, of_pixel) + 1;  // two of them in part
+  return filled % of_pixel != 0 && pixels <= config.fold_pixels_max ? filled : 0;
+}
+
 // Reads of kernel memory for a row of a tile that has `kernel_rows` rows of the kernel. The taps of an
 // input channel lie one behind the other, `columns` elements are read at once.
 std::int64_t reads_of_row(const NeuralEngineConfig& config, const ProductWork& work,
@@ -194,6 +209,18 @@ ChainPasses passes_in(const NeuralEngineConfig& config, const ProductWork& work,
   return best;
 }
 
+// All rows of the array filled with pixels of a tile, one behind the other.
+ChainPasses filled_passes(const NeuralEngineConfig& config, const ProductWork& work,
+                          const Part& part, const Tile& tile, std::int64_t filled) {
+  const std::int64_t of_pixel = stacked_rows(work, part.rows);
+  const std::int64_t pixels = ceil_div(filled, of_pixel) + 1;
+  return {.count = part.count * ceil_div(pixels_read(work, tile) * of_pixel, filled),
+          .pace = ceil_div(pixels, work.port_elements),
+          .loads = reads_of_row(config, work, std::min(tile.h, work.kernel_h)),
+          .stacked = pixels,
+          .filled_rows = filled};
+}
+
 // The passes of a part, beside `groups - 1` others.
 ChainPasses passes_of(const NeuralEngineConfig& config, const ProductWork& work, const Part& part,
                       std::int64_t groups, const Tile& tile, const Tile& columns) {
@@ -210,7 +237,12 @@ ChainPasses passes_of(const NeuralEngineConfig& config, const ProductWork& work,
       best = passes;
     }
   }
-  return best;
+  const std::int64_t filled = filled_rows(config, work, part.rows);
+  if (filled == 0) return best;
+  const ChainPasses passes = filled_passes(config, work, part, tile, filled);
+  const bool fewer = passes_cycles(config, passes, columns.pixels()) <
+                     passes_cycles(config, best, columns.pixels());
+  return fewer ? passes : best;
 }
 
 // Of a chain whose neighbours are like it: its passes, or the post-processor, where that takes longer
@@ -372,8 +404,9 @@ std::optional<GapFold> gap_fold(const NeuralEngineConfig& config, const ProductW
 }
 
 bool stacks_blocks(const NeuralEngineConfig& config, const ProductWork& work) {
+  const std::int64_t rest = work.channels % config.rows;
   return work.native_dimension != 0 && work.kernel_h * work.kernel_w > 1 && folds(config) &&
-         stacked_max(config, work, work.channels % config.rows) > 1;
+         (stacked_max(config, work, rest) > 1 || filled_rows(config, work, rest) != 0);
 }
 
 std::optional<PixelBand> pixel_band(const NeuralEngineConfig& config, const ProductWork& work) {

@@ -56,6 +56,9 @@
 //   gap 2, kernel (a b):     x0 [ a  b  .  . ]   four output pixels take two passes in place of four
 //                            x1 [ .  .  a  b ]
 //
+// Pixels below each other that leave rows free may be cut between two passes: with 96 channels four pixels
+// take three passes.
+//
 // A pixel has an exponent of its own, and a sum crosses pixels. So their sums leave the column apart
 // and meet in the tree under it, which Microscaling has for its scales (arch/cost.h): a result comes
 // the tree's cycles later. Integers have no exponents, and their pixels any rows.
@@ -81,6 +84,8 @@ struct ChainPasses {
   std::int64_t loads = 1;  // times R cycles that the next tile takes: reads of kernel memory a row
   // Pixels in rows and columns of their own, and in rows of the same columns, blocks along channels.
   std::int64_t side_by_side = 1, stacked = 1;
+  // Where a pixel may begin in one pass and end in the next: rows that each pass fills; else 0.
+  std::int64_t filled_rows = 0;
 };
 
 // Cycles of one pass of `columns` moving columns, weights aside.

@@ -330,9 +330,15 @@ struct TilePixel {
   std::int64_t y = 0, x = 0;
 };
 
-// The weights of the pass of a tile's input pixels, below each other, and those pixels of each tile.
+// A channel of it, in a row of the array.
+struct TileRow {
+  TilePixel pixel;
+  std::int64_t channel = 0;
+};
+
+// The weights of the pass of these rows, and their pixels of each tile.
 void add_shared_pass(const SharedProblem& problem, const ArrayFold& fold,
-                     std::span<const TilePixel> pixels, const BankPart& part, Cut& cut) {
+                     std::span<const TileRow> rows, const BankPart& part, Cut& cut) {
   const auto& shape = problem.shape;
   std::vector<std::int64_t> weights(static_cast<std::size_t>(shape.rows * shape.columns), 0);
   std::vector<std::int64_t> columns(static_cast<std::size_t>(part.count * shape.rows), 0);
@@ -353,11 +359,7 @@ void add_shared_pass(const SharedProblem& problem, const ArrayFold& fold,
     }
   };
   std::int64_t row = 0;
-  for (const TilePixel& pixel : pixels) {
-    for (std::int64_t channel = 0; channel < problem.channels; ++channel) {
-      add_row(pixel, channel, row++);
-    }
-  }
+  for (const TileRow& of : rows) add_row(of.pixel, of.channel, row++);
   cut.weights.push_back(std::move(weights));
   cut.columns.push_back(std::move(columns));
   cut.passes.push_back(
@@ -382,17 +384,19 @@ Cut shared_cut(const SharedProblem& problem, const ArrayFold& fold) {
   std::int64_t chain = 0;
   const auto parts = bank_parts(tiles, shape.bank_columns);
   const Cycles load = shape.rows * std::max(fold.full.loads, fold.rest.loads);
-  std::vector<TilePixel> read;
+  std::vector<TileRow> read;
   for (const std::int64_t y : read_of_tile(fold.tile_h, problem.kernel_h, problem.stride)) {
     for (const std::int64_t x : read_of_tile(fold.tile_w, problem.kernel_w, problem.stride)) {
-      read.push_back({y, x});
+      for (std::int64_t c = 0; c < problem.channels; ++c) read.push_back({{y, x}, c});
     }
   }
-  const auto stacked = static_cast<std::size_t>(std::max(fold.full.stacked, fold.rest.stacked));
+  const ChainPasses& passes = fold.rest.count != 0 ? fold.rest : fold.full;
+  const auto rows = static_cast<std::size_t>(
+      passes.filled_rows != 0 ? passes.filled_rows : passes.stacked * problem.channels);
   for (const BankPart& part : parts) {
     const std::size_t begin = result.passes.size();
-    for (std::size_t i = 0; i < read.size(); i += stacked) {
-      const std::size_t count = std::min(stacked, read.size() - i);
+    for (std::size_t i = 0; i < read.size(); i += rows) {
+      const std::size_t count = std::min(rows, read.size() - i);
       add_shared_pass(problem, fold, std::span(read).subspan(i, count), part, result);
     }
     const auto earlier = static_cast<std::int64_t>(result.passes.size() - begin) - 1;
@@ -439,7 +443,7 @@ TEST(ArrayModel, PixelsThatShareTheirInputGiveTheClosedFormulasCyclesAndTheSameS
   constexpr unsigned kSeed = 61;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   std::mt19937 random(kSeed);
-  std::int64_t tall = 0, wide = 0, stacked = 0;
+  std::int64_t tall = 0, wide = 0, stacked = 0, filled = 0;
   for (int i = 0; i < 3000; ++i) {
     SharedProblem problem = random_shared_problem(random);
     Problem of_shape;
@@ -470,10 +474,12 @@ TEST(ArrayModel, PixelsThatShareTheirInputGiveTheClosedFormulasCyclesAndTheSameS
     tall += fold.tile_h > 1;
     wide += fold.tile_w > 1;
     stacked += fold.rest.stacked > 1;
+    filled += fold.rest.filled_rows != 0;
   }
   EXPECT_GT(tall, 300);
   EXPECT_GT(wide, 300);
   EXPECT_GT(stacked, 300);
+  EXPECT_GT(filled, 100);
 }
 
 // A task behind a task: its first weights come down behind the last pass of the one before.

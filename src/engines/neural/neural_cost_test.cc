@@ -321,9 +321,25 @@ TEST(NeuralCost, ExponentsBelowEachOtherTakeWholeBlocksOfTheTree) {
   work.cut = BlockCut::kIm2col;
   EXPECT_EQ(micro_tree_cycles(config, work), 0);
   work.cut = BlockCut::kChannel;
-  work.channels = 65;  // no rows for another
+  work.channels = 97;  // no rows for another
   EXPECT_EQ(array_fold(config, work, {4, 64}, 9).rest.stacked, 1);
   EXPECT_EQ(micro_tree_cycles(config, work), 0);
+}
+
+// 96 channels, 3 x 3 to 24: four output pixels read 16 input pixels, 48 blocks of 32 rows in 12 passes of four.
+TEST(NeuralCost, PixelsThatLeaveRowsFreeAreCutBetweenPasses) {
+  ProductWork work;
+  work.channels = 96;
+  work.output_channels = 24;
+  work.kernel_h = work.kernel_w = 3;
+  work.columns = 320;
+  work.native_dimension = 128;
+  const ArrayFold fold = array_fold(array_128(8), work, {4, 24}, 9);
+  EXPECT_EQ(fold.tile_h, 2);
+  EXPECT_EQ(fold.tile_w, 2);
+  EXPECT_EQ(fold.rest.count, 12);
+  EXPECT_EQ(step_cycles(array_128(8), work), 12 * 320);
+  EXPECT_EQ(micro_tree_cycles(array_128(8), work), 2);
 }
 
 TEST(NeuralCost, FoldedIm2colPaysForEveryFreshTap) {
