@@ -12,9 +12,12 @@
 // from one partition: those that are new in a column, min(stride_w, kernel_w) in each kernel row
 // that the pass reaches (the input buffer's shifter has the others from the column before), at most
 // as many as the pass has taps. The port of a partition delivers `port_elements` a cycle, so pace =
-// ceil(new taps / port); the last pass of a sum, which has fewer taps, has a pace of its own.
+// ceil(new taps / port); the last pass of a sum, which has fewer taps, has a pace of its own. Where that
+// is more than 1, the columns of t neighbouring output rows take turns: of their kernel_h + (t - 1) *
+// stride_h input rows each new tap comes once, so t columns take max(t, ceil(new taps of t / port)).
 //
-// The post-processor takes a value in `post_cycles` (a), all C output channels side by side, and so
+// The post-processor takes a value in `post_cycles` (a), all C output channels side by side (in 1 where
+// a is a table's that two columns share and no more than C / 2 of them are in use), and so
 // a bank in a * n. It works on one bank while the array fills the next; no bank is written before
 // it is taken, no chain ends before the one before it is taken. So the last pass of a chain takes
 //
@@ -67,6 +70,9 @@
 // side: a moving column is then several pixels (arch/array_fold.h). A tile with several kernel rows
 // takes R cycles for each to load, if they are wider together than the array, and the results of a moving
 // column leave `port_elements` pixels a cycle, behind the post-processor: the slower of both counts.
+//
+// A transposed convolution makes its output phase by phase, each with the taps that reach it, or in tiles
+// of whole phases that share what they read, whichever takes less.
 //
 // Moving columns that a bank does not hold are cut in equal parts. The first weights of a task come
 // down behind the last pass of the task before it, where that is configured by then
