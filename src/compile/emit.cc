@@ -186,13 +186,12 @@ class Emitter {
       best = rows;
     }
     // Many more where it takes many pixels of a row at once.
-    constexpr std::int64_t kTimesMore = 16;
-    for (std::int64_t rows = plain.rows_per_step * 2;
-         rows <= std::min(rows_of_step_max(view), plain.rows_per_step * kTimesMore); rows *= 2) {
-      const Cycles found = cycles(rows);
+    const std::int64_t all = rows_of_step_max(view);
+    for (std::int64_t rows = plain.rows_per_step * 2; rows < 2 * all; rows *= 2) {
+      const Cycles found = cycles(std::min(rows, all));
       if (found * 8 >= least * 7) continue;
       least = found;
-      best = rows;
+      best = std::min(rows, all);
     }
     return bands_of(view, best);
   }
