@@ -9,7 +9,7 @@
 //                                  Conv (phase D-1)  ─┘
 //
 // Before: formats are settled. After: no convolution has gaps in its input but those with a phase
-// that no tap reaches, with few pixels, with many large planes, or with a dilated kernel, and channel-wise
+// that no tap reaches, with few pixels, with large planes, or with a dilated kernel, and channel-wise
 // ones, whose lanes skip the gaps. Values: every sum has the terms that
 // it had, in the same order.
 #include <fmt/format.h>
@@ -33,10 +33,9 @@ namespace {
 // More phases are more tasks, and fewer pixels in each take as long as the weights take to load.
 constexpr std::int64_t kPhasesMax = 16;
 constexpr std::int64_t kPixelsMin = 128;
-// Planes that no state buffer holds are stored phase by phase, every other pixel of a row: that takes
-// longer than the gaps, but where there are few planes.
+// Planes that no state buffer holds would be stored phase by phase, every other pixel of a row. The array
+// works on all phases of a tile at once where its columns have room (arch/array_fold.h).
 constexpr std::int64_t kPlaneBytesMax = std::int64_t{128} << 10;
-constexpr std::int64_t kLargePlanesMax = 8;
 
 // One axis of a convolution with gaps in its input, or without (gap 1).
 struct Axis {
@@ -87,7 +86,7 @@ std::optional<Axes> axes_to_split(const Graph& graph, const Node& node) {
   };
   const std::int64_t plane =
       y[0] * y[2] * y[3] * format_bytes(graph.tensor(node.outputs[0]).format);
-  if (plane > kPlaneBytesMax && y[1] > kLargePlanesMax) return std::nullopt;
+  if (plane > kPlaneBytesMax) return std::nullopt;
   if (!reaches_all(axes.h) || !reaches_all(axes.w) || y[0] * y[2] * y[3] < kPixelsMin * phases) {
     return std::nullopt;
   }
