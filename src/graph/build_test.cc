@@ -232,6 +232,40 @@ TEST(Build, TransposedConvolutionIsAConvolutionWithInputDilation) {
   EXPECT_THAT(reals(*graph.tensor(graph.nodes[1].inputs[1]).constant), ElementsAre(4, 3, 2, 1));
 }
 
+// Four outputs for each of four samples, one tap each.
+TEST(Build, ProductsOfATransposedConvolutionAreThoseOfItsSamples) {
+  TestModel model;
+  model.input("x", {1, 3, 2, 2}).constant("w", {3, 5, 2, 2}, {1});
+  model.node("ConvTranspose", {"x", "w"}, {"y"}, {{"strides", Ints{2, 2}}});
+  model.output("y", {1, 5, 4, 4});
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "elementwise conv elementwise");
+  EXPECT_EQ(node_macs(graph, graph.nodes[1]), 16 * 3 * 5);
+}
+
+TEST(Build, LargePlanesOfATransposedConvolutionStayWhole) {
+  TestModel model;
+  model.input("x", {1, 1, 256, 160}).constant("w", {1, 1, 2, 2}, {1});
+  model.node("ConvTranspose", {"x", "w"}, {"y"}, {{"strides", Ints{2, 2}}});
+  model.output("y", {1, 1, 512, 320});
+  EXPECT_EQ(kinds(built(model)), "elementwise conv elementwise");
+}
+
+// A group normalisation of one group: 8 channels of 8,200 elements.
+TEST(Build, RowsOfALongGroupNormalisationAreItsChannels) {
+  TestModel model;
+  model.input("x", {1, 8, 8200}).constant("group", {3}, {1, 1, -1}, Format::kI64);
+  model.constant("one", {1}, {1}).constant("zero", {1}, {0});
+  model.node("Reshape", {"x", "group"}, {"g"});
+  model.node("InstanceNormalization", {"g", "one", "zero"}, {"y"});
+  model.output("y", {1, 1, 65600});
+  const Graph graph = built(model);
+  for (const Node& node : graph.nodes) {
+    if (node.kind() != NodeKind::kReduce) continue;
+    EXPECT_EQ(graph.tensor(node.inputs[0]).dims[1], 8) << node.name;
+  }
+}
+
 TEST(Build, TransposedConvolutionOfManyPixelsIsAConvolutionForEachPhase) {
   TestModel model;
   model.input("x", {1, 1, 16, 16}).constant("w", {1, 1, 3, 2}, {1, 2, 3, 4, 5, 6});
