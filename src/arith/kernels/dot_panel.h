@@ -46,6 +46,11 @@ void dot_panel_integer(const PanelDot& dot, std::int32_t* sums);
 // The same, added to what is there.
 void add_panel_integer(const PanelDot& dot, std::int32_t* sums);
 
+// The smallest and the largest exponent of each pixel of `strips` strips over all segments; those of zeros (0) do
+// not count: 255 and 0 where there are no others.
+void segment_exponents(std::span<const PanelSegment> segments, std::int64_t strips,
+                       std::uint8_t* lowest, std::uint8_t* highest);
+
 // One rounding of binary64 sums to f16, bf16 or f32. `count` is at most 512; `sums` is aligned to
 // 64 bytes and readable up to the next multiple of 16.
 void round_sums(const double* sums, std::int64_t count, Format format, void* out);
