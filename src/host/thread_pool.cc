@@ -16,7 +16,10 @@ namespace tessera::host {
 namespace {
 
 constexpr std::chrono::microseconds kWatch{1000};  // before a thread without work sleeps
-constexpr int kLooks = 64;                         // between two looks at the clock
+// Before it lets others run: longer than most pieces take. Who yields to another program on a busy processor is
+// back with the next tick of the system's clock, milliseconds later.
+constexpr std::chrono::microseconds kStay{100};
+constexpr int kLooks = 64;  // between two looks at the clock
 
 std::uint32_t generation_of(std::uint64_t ticket) {
   return static_cast<std::uint32_t>(ticket >> 32);
@@ -31,24 +34,26 @@ void relax() {
 #endif
 }
 
-// Looks at `value` until it is no longer `old`, or for a while: a moment without rest, then letting
+// Looks at `value` until it is no longer `old`, or for a while: for `stay` without rest, then letting
 // others run (one of them may be the thread that is waited for).
 template <typename T>
-bool changes_soon(const std::atomic<T>& value, T old) {
+bool changes_soon(const std::atomic<T>& value, T old, std::chrono::microseconds stay) {
   const auto begin = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::duration waited{};
   do {
     for (int look = 0; look < kLooks; ++look) {
       if (value.load(std::memory_order_acquire) != old) return true;
       relax();
     }
-    std::this_thread::yield();
-  } while (std::chrono::steady_clock::now() - begin < kWatch);
+    if (waited >= stay) std::this_thread::yield();
+    waited = std::chrono::steady_clock::now() - begin;
+  } while (waited < kWatch);
   return false;
 }
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads) : stay_(kStay) {
   if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   try {
     begin_workers(threads);
@@ -64,6 +69,8 @@ void ThreadPool::begin_workers(int threads) {
 #if defined(__linux__)
   CPU_ZERO(&allowed_);
   (void)pthread_getaffinity_np(pthread_self(), sizeof allowed_, &allowed_);
+  // Who has no processor of its own makes way for those it waits for.
+  if (threads > CPU_COUNT(&allowed_)) stay_ = {};
 #endif
   workers_.reserve(static_cast<std::size_t>(threads - 1));
   for (int i = 1; i < threads; ++i) {
@@ -99,7 +106,7 @@ void ThreadPool::run(std::int64_t pieces, const Work& work) {
   for (;;) {
     const std::uint32_t left = unfinished_.load(std::memory_order_acquire);
     if (left == 0) break;
-    if (!changes_soon(unfinished_, left)) unfinished_.wait(left, std::memory_order_acquire);
+    if (!changes_soon(unfinished_, left, stay_)) unfinished_.wait(left, std::memory_order_acquire);
   }
   if (thrown_ != nullptr) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
@@ -158,7 +165,7 @@ void ThreadPool::worker_loop(int thread) {
   for (;;) {
     std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
     while (generation_of(ticket) == generation) {
-      if (!changes_soon(ticket_, ticket)) {
+      if (!changes_soon(ticket_, ticket, stay_)) {
         sleeping_.fetch_add(1, std::memory_order_relaxed);
         ticket_.wait(ticket, std::memory_order_acquire);
         sleeping_.fetch_sub(1, std::memory_order_relaxed);

@@ -14,6 +14,7 @@
 #endif
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -58,6 +59,7 @@ class ThreadPool {
   std::mutex thrown_mutex_;
   std::exception_ptr thrown_;  // by a piece of the run
   std::atomic<bool> stop_{false};
+  std::chrono::microseconds stay_;  // how long a thread waits before it lets others run
   std::vector<std::thread> workers_;
   std::atomic<int> sleeping_{0};  // workers
   static constexpr int kNoCpu = -1;
