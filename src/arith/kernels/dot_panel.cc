@@ -397,6 +397,10 @@ void add_integer_panel(const PanelDot& dot, std::int32_t* sums) { panel<true>(do
 
 #endif  // vectors
 
+std::int64_t strips_together() {
+  return HWY_MAX_BYTES / sizeof(std::int32_t) == kStripPixels ? kPanelStrips : 1;
+}
+
 void exponents_of(std::span<const PanelSegment> segments, std::int64_t strips, std::uint8_t* lowest,
                   std::uint8_t* highest) {
   const hn::CappedTag<std::uint8_t, kStripPixels> d;
@@ -658,6 +662,7 @@ namespace tessera::kernels {
 HWY_EXPORT(scaled_panel);
 HWY_EXPORT(integer_panel);
 HWY_EXPORT(add_integer_panel);
+HWY_EXPORT(strips_together);
 HWY_EXPORT(exponents_of);
 HWY_EXPORT(round_doubles);
 HWY_EXPORT(finish_f16);
@@ -672,6 +677,8 @@ void dot_panel_integer(const PanelDot& dot, std::int32_t* sums) {
 void add_panel_integer(const PanelDot& dot, std::int32_t* sums) {
   HWY_DYNAMIC_DISPATCH(add_integer_panel)(dot, sums);
 }
+
+std::int64_t panel_strips_together() { return HWY_DYNAMIC_DISPATCH(strips_together)(); }
 
 void segment_exponents(std::span<const PanelSegment> segments, std::int64_t strips,
                        std::uint8_t* lowest, std::uint8_t* highest) {

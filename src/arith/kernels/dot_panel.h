@@ -39,6 +39,10 @@ struct PanelDot {
   const double* weight_scales = nullptr;  // [block][channels]
 };
 
+// Strips that are summed side by side, 1 or kPanelStrips: with fewer, a dot of all strips reads its operands strip by
+// strip.
+std::int64_t panel_strips_together();
+
 // sums[channel * kPanelPixels + pixel]; pixels of strips that are not there are left alone.
 void dot_panel(const PanelDot& dot, double* sums);
 // Plain integers: sums modulo 2^32 over all segments; scales are not read.
