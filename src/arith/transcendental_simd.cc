@@ -120,34 +120,34 @@ HWY_INLINE Doubles elu_lanes(Doubles x, const Elu& elu) {
   return hn::Mul(constant(elu.gain), hn::IfThenElse(hn::Lt(x, hn::Zero(d)), below, x));
 }
 
-// Lanes whose rounding to f32 is the same a 2^-40th around them.
+// How far what is lost of v below its last kLost bits is from a half, which is a tie; what is lost is counted as 1.
+template <int kLost>
+HWY_INLINE Doubles distance_from_tie(Doubles v) {
+  const U64 du;
+  constexpr std::uint64_t kMask = (std::uint64_t{1} << kLost) - 1;
+  // In a number from 1 to 2.
+  const auto lost = hn::ShiftLeft<52 - kLost>(hn::And(hn::BitCast(du, v), hn::Set(du, kMask)));
+  const auto fraction = hn::BitCast(F64(), hn::Or(lost, hn::BitCast(du, constant(1))));
+  return hn::Abs(hn::Sub(fraction, constant(1.5)));
+}
+
+// Lanes whose rounding to f32 is the same a 2^-39th around them.
 HWY_INLINE hn::Mask<F64> rounds_surely_to_f32(Doubles v) {
-  const F64 dd;
-  const F32Half df;
-  const auto low = hn::DemoteTo(df, hn::Mul(v, constant(1 - 0x1p-40)));
-  const auto high = hn::DemoteTo(df, hn::Mul(v, constant(1 + 0x1p-40)));
   const auto magnitude = hn::Abs(v);
   const auto normal =
       hn::And(hn::Gt(magnitude, constant(0x1.0001p-126)), hn::Lt(magnitude, constant(0x1.fffp127)));
   // Below half of the least subnormal the result is a zero.
   const auto vanishes = hn::Lt(magnitude, constant(0x1p-151));
-  return hn::Or(vanishes, hn::And(normal, hn::Eq(hn::PromoteTo(dd, low), hn::PromoteTo(dd, high))));
+  return hn::Or(vanishes, hn::And(normal, hn::Gt(distance_from_tie<29>(v), constant(0x1p-15))));
 }
 
-// The same of f16: a tie has the first of the 42 bits that are lost, and no other one.
+// The same of f16.
 HWY_INLINE hn::Mask<F64> rounds_surely_to_f16(Doubles v) {
-  const F64 dd;
-  const U64 du;
   const auto magnitude = hn::Abs(v);
   const auto normal =
       hn::And(hn::Gt(magnitude, constant(0x1.0001p-14)), hn::Lt(magnitude, constant(65503)));
   const auto vanishes = hn::Lt(magnitude, constant(0x1p-26));
-  // What is lost as a fraction of 2^42, in a number from 1 to 2.
-  const auto lost =
-      hn::ShiftLeft<10>(hn::And(hn::BitCast(du, v), hn::Set(du, (std::uint64_t{1} << 42) - 1)));
-  const auto fraction = hn::BitCast(dd, hn::Or(lost, hn::BitCast(du, constant(1))));
-  const auto distance = hn::Abs(hn::Sub(fraction, constant(1.5)));
-  return hn::Or(vanishes, hn::And(normal, hn::Gt(distance, constant(0x1p-28))));
+  return hn::Or(vanishes, hn::And(normal, hn::Gt(distance_from_tie<42>(v), constant(0x1p-28))));
 }
 
 // At most kChunk lanes, padded to whole vectors: f of each, in place, such that its rounding to
