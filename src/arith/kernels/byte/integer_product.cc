@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "arith/integer.h"
+#include "arith/rounding.h"
 #include "arith/kernels/byte/panel.h"
 #include "arith/kernels/byte/pixel_finish.h"
 #include "arith/kernels/product_kinds.h"
