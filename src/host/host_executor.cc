@@ -277,8 +277,7 @@ class HostExecutor : public Executor {
   // Of the nodes [first, first + count).
   ElementwisePlan elementwise_plan(std::size_t first, std::size_t count) {
     std::vector<const DenseElementwise*> shapes;
-    for (std::size_t i = first; i < first + count; ++i)
-      shapes.push_back(prepared_[i].shape);
+    for (std::size_t i = first; i < first + count; ++i) shapes.push_back(prepared_[i].shape);
     ElementwisePlan plan = plan_elementwise(*graph_, plan_, first, shapes);
     for (std::size_t i = 0; i < count; ++i) {
       const Prepared& prepared = prepared_[first + i];
@@ -666,10 +665,10 @@ class HostExecutor : public Executor {
   arith::StickyFlags flags_;
   std::vector<std::shared_ptr<ProductWorkspace>> workspaces_;  // one per thread
   std::vector<Prepared> prepared_;
-  std::deque<DenseElementwise> shapes_;   // of element-wise nodes
-  ElementwisePlan elementwise_;           // of all chains, one behind the other
-  std::vector<Watch> watches_;            // by node
-  std::vector<Turn> turns_;               // in order; nodes that have nothing to do are left out
+  std::deque<DenseElementwise> shapes_;  // of element-wise nodes
+  ElementwisePlan elementwise_;          // of all chains, one behind the other
+  std::vector<Watch> watches_;           // by node
+  std::vector<Turn> turns_;              // in order; nodes that have nothing to do are left out
 };
 
 }  // namespace

@@ -260,8 +260,9 @@ HWY_INLINE void interleave_as(const Interleaving& from, T* out) {
 #if HWY_TARGET != HWY_SCALAR
   const hn::ScalableTag<T> d;
   const auto n = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto part = [&](std::int64_t p)
-                        HWY_ATTR { return reinterpret_cast<const T*>(from.first + p * from.pitch); };
+  const auto part = [&](std::int64_t p) HWY_ATTR {
+    return reinterpret_cast<const T*>(from.first + p * from.pitch);
+  };
   if (from.parts == 2) {
     for (; i + n <= from.count; i += n) {
       hn::StoreInterleaved2(hn::LoadU(d, part(0) + i), hn::LoadU(d, part(1) + i), d, out + 2 * i);

@@ -612,11 +612,12 @@ class ChannelWiseProduct final : public Product {
   ProductVectors vectors_;
   PlainWeights weights_;
   bool integer_ = false;
-  bool apart_ = false;   // input samples lie apart
+  bool apart_ = false;  // input samples lie apart
   bool direct_ = false;
-  ProductConfig loads_;  // the padded input: a kernel that reaches over all taps of all phases, dense
+  ProductConfig
+      loads_;  // the padded input: a kernel that reaches over all taps of all phases, dense
   std::vector<Phase> phases_;  // [row][column] of the first output
-  FusedClamp clamp_;  // then config_ has no activation
+  FusedClamp clamp_;           // then config_ has no activation
   std::vector<float> floats_;
 };
 

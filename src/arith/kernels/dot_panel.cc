@@ -249,9 +249,8 @@ HWY_NOINLINE void short_segments(const PanelDot& dot, std::int64_t pixel, double
   constexpr std::size_t kSums = kVectors * kChannels;
   const auto n = static_cast<std::int64_t>(hn::Lanes(d32));
   Register64 low[kSums], high[kSums];
-  unroll<kSums>([&](auto i) TESSERA_INLINE_LAMBDA {
-    low[i] = high[i] = to_register64(hn::Zero(d64));
-  });
+  unroll<kSums>([&](auto i)
+                    TESSERA_INLINE_LAMBDA { low[i] = high[i] = to_register64(hn::Zero(d64)); });
   for (const PanelSegment& segment : dot.segments) {
     const std::int16_t* x[kVectors];
     const double* scales[kVectors];
@@ -411,8 +410,7 @@ void exponents_of(std::span<const PanelSegment> segments, std::int64_t strips, s
     auto below = hn::Set(d, std::uint8_t{254});
     auto above = hn::Zero(d);
     for (const PanelSegment& segment : segments) {
-      const auto of =
-          hn::LoadU(d, segment.exponents[pixel / kStripPixels] + pixel % kStripPixels);
+      const auto of = hn::LoadU(d, segment.exponents[pixel / kStripPixels] + pixel % kStripPixels);
       below = hn::Min(below, hn::Sub(of, one));
       above = hn::Max(above, of);
     }

@@ -7,10 +7,10 @@
 #include <span>
 #include <utility>
 
-#include "arith/rounding.h"
 #include "arith/kernels/byte/panel.h"
 #include "arith/kernels/byte/pixel_finish.h"
 #include "arith/kernels/product_kinds.h"
+#include "arith/rounding.h"
 #include "base/check.h"
 #include "base/quantity.h"
 
