@@ -1,8 +1,8 @@
 // exp, tanh, sigmoid, gelu and their kind in vectors of binary64.
 //
 //   x ──► f(x) in binary64, less than 2^-42 off, relatively
-//     ──► what is a 2^-40th smaller and larger, each rounded: the same? ──► that is the result
-//                                                             not? ──► evaluate(), this element
+//     ──► what rounding loses is no tie, nor a 2^-39th next to one? ──► rounded, that is the result
+//                                                            not? ──► evaluate(), this element
 //
 // evaluate() has the rounding of the exact value, and so has a value that is away from a tie by more
 // than its error. Subnormal results in binary32, overflow, infinities and NaN are also left to evaluate(). A test

@@ -1,4 +1,5 @@
-// See transcendental.h. Highway's own exp, log, log1p, expm1 and tanh are less than 2^-50 off.
+// See transcendental.h. Many results in f32 of f16 or bf16 are looked up: there are 65,536 of them, which the same
+// lanes make at first use. Highway's own exp, log, log1p, expm1 and tanh are less than 2^-50 off.
 //
 //   erfc(z), z >= 0    exp(-z^2) * P(u) / (1 + 2 z), u = (z - 3) / (z + 3); z is cut at 10.5, behind
 //                      which results vanish. P is off by less than 2^-49.
@@ -8,8 +9,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <tuple>
+#include <vector>
 
 #include "arith/function.h"
+#include "arith/rounding.h"
 #include "arith/transcendental.h"
 
 // clang-format off
@@ -120,34 +128,34 @@ HWY_INLINE Doubles elu_lanes(Doubles x, const Elu& elu) {
   return hn::Mul(constant(elu.gain), hn::IfThenElse(hn::Lt(x, hn::Zero(d)), below, x));
 }
 
-// Lanes whose rounding to f32 is the same a 2^-40th around them.
+// How far what is lost of v below its last kLost bits is from a half, which is a tie; what is lost is counted as 1.
+template <int kLost>
+HWY_INLINE Doubles distance_from_tie(Doubles v) {
+  const U64 du;
+  constexpr std::uint64_t kMask = (std::uint64_t{1} << kLost) - 1;
+  // In a number from 1 to 2.
+  const auto lost = hn::ShiftLeft<52 - kLost>(hn::And(hn::BitCast(du, v), hn::Set(du, kMask)));
+  const auto fraction = hn::BitCast(F64(), hn::Or(lost, hn::BitCast(du, constant(1))));
+  return hn::Abs(hn::Sub(fraction, constant(1.5)));
+}
+
+// Lanes whose rounding to f32 is the same a 2^-39th around them.
 HWY_INLINE hn::Mask<F64> rounds_surely_to_f32(Doubles v) {
-  const F64 dd;
-  const F32Half df;
-  const auto low = hn::DemoteTo(df, hn::Mul(v, constant(1 - 0x1p-40)));
-  const auto high = hn::DemoteTo(df, hn::Mul(v, constant(1 + 0x1p-40)));
   const auto magnitude = hn::Abs(v);
   const auto normal =
       hn::And(hn::Gt(magnitude, constant(0x1.0001p-126)), hn::Lt(magnitude, constant(0x1.fffp127)));
   // Below half of the least subnormal the result is a zero.
   const auto vanishes = hn::Lt(magnitude, constant(0x1p-151));
-  return hn::Or(vanishes, hn::And(normal, hn::Eq(hn::PromoteTo(dd, low), hn::PromoteTo(dd, high))));
+  return hn::Or(vanishes, hn::And(normal, hn::Gt(distance_from_tie<29>(v), constant(0x1p-15))));
 }
 
-// The same of f16: a tie has the first of the 42 bits that are lost, and no other one.
+// The same of f16.
 HWY_INLINE hn::Mask<F64> rounds_surely_to_f16(Doubles v) {
-  const F64 dd;
-  const U64 du;
   const auto magnitude = hn::Abs(v);
   const auto normal =
       hn::And(hn::Gt(magnitude, constant(0x1.0001p-14)), hn::Lt(magnitude, constant(65503)));
   const auto vanishes = hn::Lt(magnitude, constant(0x1p-26));
-  // What is lost as a fraction of 2^42, in a number from 1 to 2.
-  const auto lost =
-      hn::ShiftLeft<10>(hn::And(hn::BitCast(du, v), hn::Set(du, (std::uint64_t{1} << 42) - 1)));
-  const auto fraction = hn::BitCast(dd, hn::Or(lost, hn::BitCast(du, constant(1))));
-  const auto distance = hn::Abs(hn::Sub(fraction, constant(1.5)));
-  return hn::Or(vanishes, hn::And(normal, hn::Gt(distance, constant(0x1p-28))));
+  return hn::Or(vanishes, hn::And(normal, hn::Gt(distance_from_tie<42>(v), constant(0x1p-28))));
 }
 
 // At most kChunk lanes, padded to whole vectors: f of each, in place, such that its rounding to
@@ -236,6 +244,21 @@ void transcendental(const Activation& activation, const Operand& in, const Outpu
   }
 }
 
+// results[i] = table[source[i]].
+void look_up_floats(const float* table, const std::uint16_t* source, std::int64_t count,
+                    float* results) {
+  const F32 df;
+  const hn::RebindToSigned<F32> di;
+  const hn::Rebind<std::uint16_t, F32> dh;
+  const auto n = static_cast<std::int64_t>(hn::Lanes(df));
+  std::int64_t i = 0;
+  for (; i + n <= count; i += n) {
+    const auto at = hn::PromoteTo(di, hn::LoadU(dh, source + i));
+    hn::StoreU(hn::GatherIndex(df, table, at), df, results + i);
+  }
+  for (; i < count; ++i) results[i] = table[source[i]];
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tessera::arith
 HWY_AFTER_NAMESPACE();
@@ -244,6 +267,37 @@ HWY_AFTER_NAMESPACE();
 namespace tessera::arith {
 
 HWY_EXPORT(transcendental);
+HWY_EXPORT(look_up_floats);
+
+namespace {
+
+constexpr std::int64_t kInputs = 65536;
+// Fewer results are made as quickly: a table is in no near cache then.
+constexpr std::int64_t kLookedUpMin = 2048;
+
+// f of every f16 or bf16, built at first use and kept for the life of the process. Thread-safe.
+const float* wide_table(const Activation& activation, Format format) {
+  using Key = std::tuple<UnaryFunction, std::uint32_t, std::uint32_t, Format>;
+  // A memory of computed values, not state: what it answers never changes.
+  static std::mutex mutex;
+  static std::map<Key, std::unique_ptr<std::vector<float>>> tables;
+  const Key key{activation.function, bits_of_f32(activation.alpha), bits_of_f32(activation.beta),
+                format};
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::unique_ptr<std::vector<float>>& table = tables[key];
+  if (table == nullptr) {
+    std::vector<std::uint16_t> inputs(kInputs);
+    std::iota(inputs.begin(), inputs.end(), std::uint16_t{0});
+    auto made = std::make_unique<std::vector<float>>(inputs.size());
+    HWY_DYNAMIC_DISPATCH(transcendental)
+    (activation, {.format = format, .data = inputs.data(), .stride = 1},
+     {.format = Format::kF32, .data = made->data(), .count = kInputs});
+    table = std::move(made);
+  }
+  return table->data();
+}
+
+}  // namespace
 
 bool transcendental_lanes(const Activation& activation, const Operand& in, const Output& out) {
   switch (activation.function) {
@@ -265,6 +319,13 @@ bool transcendental_lanes(const Activation& activation, const Operand& in, const
       return false;
   }
   if (in.stride != 1 || (out.format != Format::kF32 && out.format != Format::kF16)) return false;
+  const bool looked_up = format_bytes(in.format) == 2 && out.format == Format::kF32;
+  if (looked_up && out.count >= kLookedUpMin) {
+    HWY_DYNAMIC_DISPATCH(look_up_floats)
+    (wide_table(activation, in.format), static_cast<const std::uint16_t*>(in.data), out.count,
+     static_cast<float*>(out.data));
+    return true;
+  }
   HWY_DYNAMIC_DISPATCH(transcendental)(activation, in, out);
   return true;
 }

@@ -192,6 +192,22 @@ TEST(VectorUnary, TranscendentalsInF32EqualReference) {
   }
 }
 
+// In pieces that are looked up, and in ones that are computed.
+TEST(VectorUnary, TranscendentalsOfEveryHalfInF32EqualReference) {
+  for (const Format format : {Format::kF16, Format::kBf16}) {
+    ByteVector x = zeros(format, 65536);
+    for (std::int64_t i = 0; i < 65536; ++i) {
+      write_bits(format, static_cast<std::uint64_t>(i), x.data() + 2 * i);
+    }
+    const ByteVector few(x.begin(), x.begin() + 2 * 1999);
+    for (const Activation& activation : checked_activations()) {
+      if (unary_row(activation.function).kind != UnaryKind::kTranscendental) continue;
+      compare_unary(activation, format, Format::kF32, x);
+      compare_unary(activation, format, Format::kF32, few);
+    }
+  }
+}
+
 // Integers of every size, next to their ends too.
 ByteVector mixed_elements(Format format, std::int64_t count, Random& random) {
   if (format_is_float(format)) return random_elements(format, count, random);

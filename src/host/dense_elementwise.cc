@@ -51,8 +51,9 @@ DenseElementwise::DenseElementwise(std::span<const Shape> operands, const Shape&
   for (const Axis& axis : outer_) runs_ *= axis.extent;
 }
 
-void DenseElementwise::run_part(const ElementwiseConfig& config, std::span<const Buffer> buffers,
+void DenseElementwise::run_part(const ElementwiseConfig& config, const Placed& placed,
                                 std::int64_t first, std::int64_t last) const {
+  const std::array<Buffer, kOperandsMax + 1>& buffers = placed.buffers;
   for (std::int64_t element = first; element < last;) {
     const std::int64_t begin = element % run_.extent;
     const std::int64_t count = std::min(last - element, run_.extent - begin);
@@ -67,7 +68,7 @@ void DenseElementwise::run_part(const ElementwiseConfig& config, std::span<const
     const auto at = [&](std::size_t i) {
       const Buffer& buffer = buffers[i];
       return buffer.data +
-             (offsets[i] + begin * run_.strides[i] - buffer.first) * format_bytes(buffer.format);
+             (offsets[i] + begin * run_.strides[i] - placed.first[i]) * format_bytes(buffer.format);
     };
     arith::Operand operands[kOperandsMax];
     for (std::size_t i = 0; i < operands_; ++i) {
@@ -90,15 +91,17 @@ struct alignas(64) Passed {
   std::byte bytes[kPassed * 8];
 };
 
-// How far the piece just made reaches, while it is in the cache.
-void look_at(const DenseElementwise::Step& step, const DenseElementwise::Buffer& made,
-             std::int64_t begin, std::int64_t end) {
+}  // namespace
+
+void DenseElementwise::look_at(const Step& step, const Placed& placed, std::int64_t begin,
+                               std::int64_t end) {
   if (step.reach == nullptr) return;
-  const std::byte* const from = made.data + (begin - made.first) * format_bytes(made.format);
+  const std::size_t output = step.shape->operands_;
+  const Buffer& made = placed.buffers[output];
+  const std::byte* const from =
+      made.data + (begin - placed.first[output]) * format_bytes(made.format);
   reach_to(*step.reach, arith::value_extent(made.format, from, end - begin, step.hidden));
 }
-
-}  // namespace
 
 void reach_to(std::atomic<std::uint8_t>& reach, ValueExtent extent) {
   std::uint8_t now = reach.load(std::memory_order_relaxed);
@@ -112,22 +115,23 @@ void DenseElementwise::run_pieces(std::span<const Step> steps, std::int64_t firs
                                   std::int64_t last) {
   if (steps.size() == 1 && (steps[0].reach == nullptr || last - first <= kPassed)) {
     const Step& step = steps[0];
-    step.shape->run_part(step.config, step.buffers, first, last);
-    return look_at(step, step.buffers[step.shape->operands_], first, last);
+    const Placed placed = {step.buffers};
+    step.shape->run_part(step.config, placed, first, last);
+    return look_at(step, placed, first, last);
   }
   Passed passed[2];
   for (std::int64_t begin = first; begin < last; begin += kPassed) {
     const std::int64_t end = std::min(last, begin + kPassed);
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const std::size_t output = steps[i].shape->operands_;
-      std::array<Buffer, kOperandsMax + 1> buffers = steps[i].buffers;
+      Placed placed = {steps[i].buffers};
       for (std::size_t b = 0; b <= output; ++b) {
-        if (buffers[b].data != nullptr) continue;
-        buffers[b].data = passed[(i + (b == output ? 1 : 0)) % 2].bytes;
-        buffers[b].first = begin;
+        if (placed.buffers[b].data != nullptr) continue;
+        placed.buffers[b].data = passed[(i + (b == output ? 1 : 0)) % 2].bytes;
+        placed.first[b] = begin;
       }
-      steps[i].shape->run_part(steps[i].config, buffers, begin, end);
-      look_at(steps[i], buffers[output], begin, end);
+      steps[i].shape->run_part(steps[i].config, placed, begin, end);
+      look_at(steps[i], placed, begin, end);
     }
   }
 }

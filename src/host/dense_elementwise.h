@@ -38,7 +38,6 @@ class DenseElementwise {
   struct Buffer {
     Format format = Format::kF16;
     std::byte* data = nullptr;
-    std::int64_t first = 0;  // the element that lies at `data`
   };
   // Operands in the order of the constructor's, behind them the output.
   struct Step {
@@ -54,9 +53,16 @@ class DenseElementwise {
   static void run(std::span<const Step> steps, ThreadPool& pool);
 
  private:
+  // Where a step's operands and output lie, and the element that each begins with.
+  struct Placed {
+    std::array<Buffer, kOperandsMax + 1> buffers = {};
+    std::array<std::int64_t, kOperandsMax + 1> first = {};
+  };
   // Elements [first, last) of the output.
-  void run_part(const ElementwiseConfig& config, std::span<const Buffer> buffers,
-                std::int64_t first, std::int64_t last) const;
+  void run_part(const ElementwiseConfig& config, const Placed& placed, std::int64_t first,
+                std::int64_t last) const;
+  // How far the piece just made reaches, while it is in the cache.
+  static void look_at(const Step& step, const Placed& placed, std::int64_t begin, std::int64_t end);
   std::int64_t elements() const { return runs_ * run_.extent; }
   static void run_pieces(std::span<const Step> steps, std::int64_t first, std::int64_t last);
 

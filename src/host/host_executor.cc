@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -55,7 +56,7 @@ struct Prepared {
   bool normalises = false;  // over the channels, behind a convolution
   PoolConfig pool;
   ReduceConfig reduce;
-  std::size_t shape = 0;  // of an element-wise node, in HostExecutor::shapes_
+  const DenseElementwise* shape = nullptr;  // of an element-wise node, in HostExecutor::shapes_
   MovePlan move;
   // How far its results reach, where they lie.
   arith::HiddenEnds hidden;
@@ -114,14 +115,13 @@ class HostExecutor : public Executor {
     const graph::PreferredAxes axes(*graph_);
     PackedProducts packed;
     prepared_.reserve(graph_->nodes.size());
-    shapes_.reserve(graph_->nodes.size());
+    std::map<std::vector<Shape>, const DenseElementwise*> shapes;
     for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
       const Node& node = graph_->nodes[i];
       Prepared& prepared = prepared_.emplace_back();
       prepared.kind = node.kind();
       if (node.kind() == NodeKind::kElementwise) {
-        prepared.shape = shapes_.size();
-        shapes_.push_back(dense_elementwise(node));
+        prepared.shape = shape_of(node, shapes);
       } else if (node.kind() == NodeKind::kMove) {
         prepared.move = plan_move(*graph_, plan_, node);
       } else if (node.kind() != NodeKind::kHostStep) {
@@ -277,8 +277,7 @@ class HostExecutor : public Executor {
   // Of the nodes [first, first + count).
   ElementwisePlan elementwise_plan(std::size_t first, std::size_t count) {
     std::vector<const DenseElementwise*> shapes;
-    for (std::size_t i = first; i < first + count; ++i)
-      shapes.push_back(&shapes_[prepared_[i].shape]);
+    for (std::size_t i = first; i < first + count; ++i) shapes.push_back(prepared_[i].shape);
     ElementwisePlan plan = plan_elementwise(*graph_, plan_, first, shapes);
     for (std::size_t i = 0; i < count; ++i) {
       const Prepared& prepared = prepared_[first + i];
@@ -601,10 +600,18 @@ class HostExecutor : public Executor {
     return some;
   }
 
-  DenseElementwise dense_elementwise(const Node& node) const {
-    std::vector<Shape> operands;
-    for (const TensorId id : node.inputs) operands.push_back(graph_->tensor(id).dims);
-    return {operands, graph_->tensor(node.outputs[0]).dims};
+  // One for all nodes of the same shapes, so that it stays in the cache. `found`: operands, then the output.
+  const DenseElementwise* shape_of(const Node& node,
+                                   std::map<std::vector<Shape>, const DenseElementwise*>& found) {
+    std::vector<Shape> dims;
+    for (const TensorId id : node.inputs) dims.push_back(graph_->tensor(id).dims);
+    const std::size_t operands = dims.size();
+    dims.push_back(graph_->tensor(node.outputs[0]).dims);
+    const DenseElementwise*& shape = found[dims];
+    if (shape == nullptr) {
+      shape = &shapes_.emplace_back(std::span(dims).first(operands), dims.back());
+    }
+    return shape;
   }
 
   void run_planar(const Prepared& prepared) {
@@ -658,10 +665,10 @@ class HostExecutor : public Executor {
   arith::StickyFlags flags_;
   std::vector<std::shared_ptr<ProductWorkspace>> workspaces_;  // one per thread
   std::vector<Prepared> prepared_;
-  std::vector<DenseElementwise> shapes_;  // of element-wise nodes
-  ElementwisePlan elementwise_;           // of all chains, one behind the other
-  std::vector<Watch> watches_;            // by node
-  std::vector<Turn> turns_;               // in order; nodes that have nothing to do are left out
+  std::deque<DenseElementwise> shapes_;  // of element-wise nodes
+  ElementwisePlan elementwise_;          // of all chains, one behind the other
+  std::vector<Watch> watches_;           // by node
+  std::vector<Turn> turns_;              // in order; nodes that have nothing to do are left out
 };
 
 }  // namespace

@@ -7,11 +7,19 @@
 
 #include "base/check.h"
 
+#if defined(__linux__)
+#include <pthread.h>
+#include <sched.h>
+#endif
+
 namespace tessera::host {
 namespace {
 
 constexpr std::chrono::microseconds kWatch{1000};  // before a thread without work sleeps
-constexpr int kLooks = 64;                         // between two looks at the clock
+// Before it lets others run: longer than most pieces take. Who yields to another program on a busy processor is
+// back with the next tick of the system's clock, milliseconds later.
+constexpr std::chrono::microseconds kStay{100};
+constexpr int kLooks = 64;  // between two looks at the clock
 
 std::uint32_t generation_of(std::uint64_t ticket) {
   return static_cast<std::uint32_t>(ticket >> 32);
@@ -26,24 +34,26 @@ void relax() {
 #endif
 }
 
-// Looks at `value` until it is no longer `old`: for a moment without rest, for a while letting
-// others run (one of them may be the thread that is waited for), then asleep.
+// Looks at `value` until it is no longer `old`, or for a while: for `stay` without rest, then letting
+// others run (one of them may be the thread that is waited for).
 template <typename T>
-void await_change(const std::atomic<T>& value, T old) {
+bool changes_soon(const std::atomic<T>& value, T old, std::chrono::microseconds stay) {
   const auto begin = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::duration waited{};
   do {
     for (int look = 0; look < kLooks; ++look) {
-      if (value.load(std::memory_order_acquire) != old) return;
+      if (value.load(std::memory_order_acquire) != old) return true;
       relax();
     }
-    std::this_thread::yield();
-  } while (std::chrono::steady_clock::now() - begin < kWatch);
-  value.wait(old, std::memory_order_acquire);
+    if (waited >= stay) std::this_thread::yield();
+    waited = std::chrono::steady_clock::now() - begin;
+  } while (waited < kWatch);
+  return false;
 }
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads) : stay_(kStay) {
   if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   try {
     begin_workers(threads);
@@ -56,6 +66,12 @@ ThreadPool::ThreadPool(int threads) {
 }
 
 void ThreadPool::begin_workers(int threads) {
+#if defined(__linux__)
+  CPU_ZERO(&allowed_);
+  (void)pthread_getaffinity_np(pthread_self(), sizeof allowed_, &allowed_);
+  // Who has no processor of its own makes way for those it waits for.
+  if (threads > CPU_COUNT(&allowed_)) stay_ = {};
+#endif
   workers_.reserve(static_cast<std::size_t>(threads - 1));
   for (int i = 1; i < threads; ++i) {
     workers_.emplace_back([this, i] { worker_loop(i); });
@@ -80,6 +96,7 @@ void ThreadPool::run(std::int64_t pieces, const Work& work) {
   work_.store(&work, std::memory_order_relaxed);
   pieces_.store(static_cast<std::uint32_t>(pieces), std::memory_order_relaxed);
   unfinished_.store(static_cast<std::uint32_t>(pieces), std::memory_order_relaxed);
+  if (cpu_left_ == kNoCpu || sleeping_.load(std::memory_order_relaxed) > 0) leave_cpu_to_caller();
   const std::uint32_t generation = generation_of(ticket_.load(std::memory_order_relaxed)) + 1;
   ticket_.store((std::uint64_t{generation} << 32) | static_cast<std::uint64_t>(pieces),
                 std::memory_order_release);
@@ -89,9 +106,27 @@ void ThreadPool::run(std::int64_t pieces, const Work& work) {
   for (;;) {
     const std::uint32_t left = unfinished_.load(std::memory_order_acquire);
     if (left == 0) break;
-    await_change(unfinished_, left);
+    if (!changes_soon(unfinished_, left, stay_)) unfinished_.wait(left, std::memory_order_acquire);
   }
   if (thrown_ != nullptr) std::rethrow_exception(std::exchange(thrown_, nullptr));
+}
+
+// A system may wake a thread on the processor of the one that wakes it though another one is idle: Linux in a
+// virtual machine does, since it takes processors that the host has put aside for busy ones. Both would
+// then share one until the system balances its load, some 10 ms later.
+void ThreadPool::leave_cpu_to_caller() {
+#if defined(__linux__)
+  const int cpu = sched_getcpu();
+  if (cpu < 0 || cpu == cpu_left_) return;
+  cpu_left_ = cpu;
+  for (std::thread& worker : workers_) {
+    cpu_set_t others = allowed_;
+    CPU_CLR(static_cast<std::size_t>(cpu), &others);
+    if (CPU_COUNT(&others) < static_cast<int>(workers_.size())) return;
+    // What the system refuses costs time only.
+    (void)pthread_setaffinity_np(worker.native_handle(), sizeof others, &others);
+  }
+#endif
 }
 
 void ThreadPool::for_ranges(
@@ -130,7 +165,11 @@ void ThreadPool::worker_loop(int thread) {
   for (;;) {
     std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
     while (generation_of(ticket) == generation) {
-      await_change(ticket_, ticket);
+      if (!changes_soon(ticket_, ticket, stay_)) {
+        sleeping_.fetch_add(1, std::memory_order_relaxed);
+        ticket_.wait(ticket, std::memory_order_acquire);
+        sleeping_.fetch_sub(1, std::memory_order_relaxed);
+      }
       ticket = ticket_.load(std::memory_order_acquire);
     }
     if (stop_.load(std::memory_order_relaxed)) return;

@@ -4,10 +4,17 @@
 //   ticket = generation of the run | pieces left to take     one word: taking a piece subtracts 1
 //
 // A thread without work watches the ticket for a moment before it sleeps: the layers of a network
-// follow each other faster than the system wakes a thread.
+// follow each other faster than the system wakes a thread. On Linux threads that sleep are kept off the processor
+// of the caller when they are woken, as long as there is one for each of them: the system may not see that others
+// are idle.
 #pragma once
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -40,6 +47,8 @@ class ThreadPool {
   void worker_loop(int thread);
   void begin_workers(int threads);
   void end_workers();
+  // Of workers that are about to be woken.
+  void leave_cpu_to_caller();
   // Works on run `generation` until no piece of it is left to take.
   void take_pieces(std::uint32_t generation, int thread);
 
@@ -50,7 +59,14 @@ class ThreadPool {
   std::mutex thrown_mutex_;
   std::exception_ptr thrown_;  // by a piece of the run
   std::atomic<bool> stop_{false};
+  std::chrono::microseconds stay_;  // how long a thread waits before it lets others run
   std::vector<std::thread> workers_;
+  std::atomic<int> sleeping_{0};  // workers
+  static constexpr int kNoCpu = -1;
+  int cpu_left_ = kNoCpu;  // where workers may not run
+#if defined(__linux__)
+  cpu_set_t allowed_;  // where threads that the pool makes may run
+#endif
 };
 
 }  // namespace tessera::host

@@ -2,8 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#if defined(__linux__)
+#include <pthread.h>
+#include <sched.h>
+#endif
+
 #include <atomic>
 #include <new>
+#include <thread>
 #include <vector>
 
 namespace tessera::host {
@@ -25,6 +31,32 @@ TEST(ThreadPool, EveryPieceRunsOnceForEveryNumberOfThreads) {
     }
   }
 }
+
+#if defined(__linux__)
+TEST(ThreadPool, WorkersAreKeptOffTheProcessorOfTheCaller) {
+  cpu_set_t all;
+  ASSERT_EQ(pthread_getaffinity_np(pthread_self(), sizeof all, &all), 0);
+  if (CPU_COUNT(&all) < 2) GTEST_SKIP() << "one processor";
+  std::size_t first = 0;
+  while (!CPU_ISSET(first, &all)) ++first;
+  std::thread([&] {
+    ThreadPool pool(2);
+    cpu_set_t one, seen;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    ASSERT_EQ(pthread_setaffinity_np(pthread_self(), sizeof one, &one), 0);
+    std::atomic<int> there = 0;
+    pool.run(2, [&](std::int64_t, int thread) {
+      // Each thread has one of the two pieces.
+      ++there;
+      while (there < 2) std::this_thread::yield();
+      if (thread == 1) pthread_getaffinity_np(pthread_self(), sizeof seen, &seen);
+    });
+    EXPECT_FALSE(CPU_ISSET(first, &seen));
+    EXPECT_EQ(CPU_COUNT(&seen), CPU_COUNT(&all) - 1);
+  }).join();
+}
+#endif
 
 TEST(ThreadPool, RangesCoverTheCountWithoutOverlap) {
   ThreadPool pool(3);

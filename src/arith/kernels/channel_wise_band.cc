@@ -254,6 +254,38 @@ void byte_sums(const BandSums& sums, const ByteBand& finish, std::byte* out) {
   }
 }
 
+template <typename T>
+HWY_INLINE void interleave_as(const Interleaving& from, T* out) {
+  std::int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<T> d;
+  const auto n = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto part = [&](std::int64_t p) HWY_ATTR {
+    return reinterpret_cast<const T*>(from.first + p * from.pitch);
+  };
+  if (from.parts == 2) {
+    for (; i + n <= from.count; i += n) {
+      hn::StoreInterleaved2(hn::LoadU(d, part(0) + i), hn::LoadU(d, part(1) + i), d, out + 2 * i);
+    }
+  } else if (from.parts == 4) {
+    for (; i + n <= from.count; i += n) {
+      hn::StoreInterleaved4(hn::LoadU(d, part(0) + i), hn::LoadU(d, part(1) + i),
+                            hn::LoadU(d, part(2) + i), hn::LoadU(d, part(3) + i), d, out + 4 * i);
+    }
+  }
+#endif
+  for (; i < from.count; ++i) {
+    for (std::int64_t p = 0; p < from.parts; ++p) {
+      std::memcpy(out + i * from.parts + p, from.first + p * from.pitch + i * sizeof(T), sizeof(T));
+    }
+  }
+}
+
+void interleave_parts(const Interleaving& from, std::int64_t element, std::byte* out) {
+  if (element == 2) return interleave_as(from, reinterpret_cast<std::uint16_t*>(out));
+  interleave_as(from, reinterpret_cast<std::uint8_t*>(out));
+}
+
 std::int64_t vector_lanes() { return static_cast<std::int64_t>(hn::Lanes(F32())); }
 
 }  // namespace HWY_NAMESPACE
@@ -266,6 +298,7 @@ namespace tessera::kernels {
 HWY_EXPORT(load_all);
 HWY_EXPORT(half_sums);
 HWY_EXPORT(byte_sums);
+HWY_EXPORT(interleave_parts);
 HWY_EXPORT(vector_lanes);
 
 void load_sample_rows(const SampleRows& rows) { HWY_DYNAMIC_DISPATCH(load_all)(rows); }
@@ -276,6 +309,10 @@ void sum_half_band(const BandSums& sums, const HalfBand& finish, std::uint16_t* 
 
 void sum_byte_band(const BandSums& sums, const ByteBand& finish, std::byte* out) {
   HWY_DYNAMIC_DISPATCH(byte_sums)(sums, finish, out);
+}
+
+void interleave(const Interleaving& from, std::int64_t element, std::byte* out) {
+  HWY_DYNAMIC_DISPATCH(interleave_parts)(from, element, out);
 }
 
 std::int64_t band_vector_lanes() { return HWY_DYNAMIC_DISPATCH(vector_lanes)(); }

@@ -84,4 +84,14 @@ struct ByteBand {
 };
 void sum_byte_band(const BandSums& sums, const ByteBand& finish, std::byte* out);
 
+// Elements i of each part behind each other: `parts` of them, `count` elements each, `pitch` bytes apart.
+struct Interleaving {
+  const std::byte* first = nullptr;
+  std::int64_t pitch = 0;
+  std::int64_t parts = 0;
+  std::int64_t count = 0;
+};
+// `element` is 1 or 2 bytes. Writes parts * count elements and reads no others.
+void interleave(const Interleaving& from, std::int64_t element, std::byte* out);
+
 }  // namespace tessera::kernels

@@ -7,6 +7,10 @@
 // Samples of a band of output rows are widened into planes that are padded such that every tap lies
 // at a fixed distance. The usual cases go from there to what is stored in vectors
 // (channel_wise_band.h); for others the band is one long row.
+//
+// Where input samples lie apart (input dilation, as in a resize by a whole factor), outputs fall into
+// phases of which each reads some of the taps (taps.h). All phases read the same planes; those of a row
+// are put together before they are stored.
 
 #include <algorithm>
 #include <cstdlib>
@@ -18,6 +22,7 @@
 #include "arith/kernels/direct_sum.h"
 #include "arith/kernels/float_panel.h"
 #include "arith/kernels/product_kinds.h"
+#include "arith/kernels/taps.h"
 #include "arith/rounding.h"
 #include "base/check.h"
 #include "base/quantity.h"
@@ -51,9 +56,11 @@ class ChannelWiseProduct final : public Product {
         floats_.push_back(static_cast<float>(weight - zero_point));
       }
     }
+    apart_ = config.input_dilation_h != 1 || config.input_dilation_w != 1;
     direct_ = weights_.terms > (integer_ ? kIntegerTapsMax : kTapsMax) ||
-              config.input_dilation_h != 1 || config.input_dilation_w != 1 ||
+              (apart_ && (config.stride_h != 1 || config.stride_w != 1)) ||
               (!integer_ && !all_finite(weights_));
+    if (!direct_) find_phases();
     if (direct_ || integer_) clamp_ = {};
     if (clamp_.fused) config_.activation = {};
   }
@@ -63,18 +70,21 @@ class ChannelWiseProduct final : public Product {
     TESSERA_CHECK(output.format == config_.output_format, "output surface in {}, expected {}",
                   format_name(output.format), format_name(config_.output_format));
     const Call call = {input, output, output_channel_first, workspace};
-    if (direct_) {
+    const bool usual = is_usual(input);
+    if (direct_ || (apart_ && !usual)) {
       for (std::int64_t channel = 0; channel < config_.image.groups; ++channel) {
         run_direct(call, channel, rows);
       }
       return;
     }
-    const Plane shape(config_, output.columns, 1);
-    const std::int64_t step = std::max<std::int64_t>(1, kBandLanes / shape.columns);
-    const bool usual = is_usual(input);
-    for (std::int64_t row = rows.first; row < rows.last; row += step) {
-      const RowRange band = {row, std::min(rows.last, row + step)};
+    const std::int64_t apart = config_.input_dilation_h;
+    const Plane shape(loads_, ceil_div(output.columns, config_.input_dilation_w), 1);
+    const std::int64_t step = std::max<std::int64_t>(1, kBandLanes / shape.columns) * apart;
+    // Bands begin where the first phase does.
+    for (std::int64_t row = rows.first; row < rows.last;) {
+      const RowRange band = {row, std::min(rows.last, row / apart * apart + step)};
       usual ? run_usual_band(call, band) : run_band(call, band);
+      row = band.last;
     }
   }
 
@@ -107,22 +117,68 @@ class ChannelWiseProduct final : public Product {
     }
   };
 
-  // How a band is summed, the same for every channel.
+  // Every input_dilation_h-th output row and input_dilation_w-th column, with the taps that they read.
+  struct Phase {
+    std::vector<std::int64_t> tap_rows, tap_columns;  // in the padded input, of output j = 0
+    std::vector<float> weights;                       // [output channel][tap]
+  };
+
+  void find_phases() {
+    const TapAxis rows = TapAxis::rows(config_), columns = TapAxis::columns(config_);
+    const auto first_sample = [](const TapAxis& axis) {
+      std::int64_t first = INT64_MAX;
+      for (std::int64_t phase = 0; phase < axis.input_dilation; ++phase) {
+        for (const Tap& tap : axis.taps(phase)) first = std::min(first, tap.offset);
+      }
+      return first;
+    };
+    const std::int64_t top = first_sample(rows), left = first_sample(columns);
+    loads_ = config_;
+    loads_.pad_top = -top;
+    loads_.pad_left = -left;
+    loads_.kernel_h = loads_.kernel_w = 1;
+    loads_.dilation_h = loads_.dilation_w = 1;
+    loads_.input_dilation_h = loads_.input_dilation_w = 1;
+    for (std::int64_t row = 0; row < rows.input_dilation; ++row) {
+      for (std::int64_t column = 0; column < columns.input_dilation; ++column) {
+        Phase& phase = phases_.emplace_back();
+        std::vector<std::int64_t> taps;
+        for (const Tap& y : rows.taps(row)) {
+          for (const Tap& x : columns.taps(column)) {
+            phase.tap_rows.push_back(y.offset - top);
+            phase.tap_columns.push_back(x.offset - left);
+            taps.push_back(y.index * config_.kernel_w + x.index);
+            loads_.kernel_h = std::max(loads_.kernel_h, phase.tap_rows.back() + 1);
+            loads_.kernel_w = std::max(loads_.kernel_w, phase.tap_columns.back() + 1);
+          }
+        }
+        for (std::size_t first = 0; first < floats_.size();
+             first += static_cast<std::size_t>(weights_.terms)) {
+          for (const std::int64_t tap : taps) {
+            phase.weights.push_back(floats_[first + static_cast<std::size_t>(tap)]);
+          }
+        }
+      }
+    }
+  }
+
+  // How a band of a phase is summed, the same for every channel.
   class BandPlan {
    public:
-    BandPlan(const ProductConfig& config, const Plane& plane, std::int64_t rows,
-             std::int64_t columns)
+    // `rows` and `columns` of the phase.
+    BandPlan(const ProductConfig& config, const ProductConfig& loads, const Phase& phase,
+             const Plane& plane, std::int64_t rows, std::int64_t columns)
         : config_(config), columns_(columns) {
       constexpr auto kRows = static_cast<std::int64_t>(kBandGroup);
       const auto place = [&](std::int64_t row, std::int64_t column) {
-        return static_cast<std::int32_t>(plane.place(config, row, column));
+        return static_cast<std::int32_t>(plane.place(loads, row, column));
       };
-      for (std::int64_t ky = 0; ky < config.kernel_h; ++ky) {
-        for (std::int64_t kx = 0; kx < config.kernel_w; ++kx) {
-          taps_.push_back(place(ky * config.dilation_h, kx * config.dilation_w));
-        }
+      for (std::size_t tap = 0; tap < phase.tap_rows.size(); ++tap) {
+        taps_.push_back(place(phase.tap_rows[tap], phase.tap_columns[tap]));
       }
-      squares_ = rows >= kRows && config.dilation_h == 1 && config.dilation_w == 1 &&
+      const bool dense = config.dilation_h == 1 && config.dilation_w == 1 &&
+                         config.input_dilation_h == 1 && config.input_dilation_w == 1;
+      squares_ = rows >= kRows && dense &&
                  is_square_kernel(config.kernel_h, config.kernel_w, config.stride_h);
       if (squares_) {
         for (std::int64_t i = 0; i < square_input_rows(config.kernel_h, config.stride_h); ++i) {
@@ -164,7 +220,7 @@ class ChannelWiseProduct final : public Product {
 
   // What channel_wise_band.h does in one go.
   bool is_usual(const Surface& input) const {
-    if (config_.stride_w > 2 || config_.pad_left < 0 ||
+    if (config_.stride_w > 2 || (config_.stride_w == 2 && config_.pad_left < 0) ||
         input.column_pitch != format_bytes(input.format)) {
       return false;
     }
@@ -176,42 +232,94 @@ class ChannelWiseProduct final : public Product {
 
   void run_usual_band(const Call& call, RowRange rows) const {
     ProductWorkspace& workspace = call.workspace;
-    const std::int64_t columns = call.output.columns;
-    const Plane plane(config_, columns, rows.last - rows.first);
+    const std::int64_t apart_h = config_.input_dilation_h, apart_w = config_.input_dilation_w;
+    // Of a phase.
+    const RowRange some = {rows.first / apart_h, ceil_div(rows.last, apart_h)};
+    const std::int64_t row_count = some.last - some.first;
+    const std::int64_t columns = ceil_div(call.output.columns, apart_w);
+    const Plane plane(loads_, columns, row_count);
     const std::int64_t floats = plane.total() + kSlack;
     float* samples = workspace.floats.reserve(floats);
     std::fill_n(samples, floats, 0.0f);
-    OutputBatch& batch = workspace.batch;
-    batch.lanes = (rows.last - rows.first) * columns;
-    batch.runs.clear();
-    for (std::int64_t row = 0; row < rows.last - rows.first; ++row) {
-      batch.runs.add({.first = row * columns,
-                      .count = columns,
-                      .offset = row_offset(call.output, rows.first + row),
-                      .step = call.output.column_pitch});
+    std::vector<BandPlan> plans;
+    plans.reserve(phases_.size());
+    for (const Phase& phase : phases_) {
+      plans.emplace_back(config_, loads_, phase, plane, row_count, columns);
     }
-    const BandPlan plan(config_, plane, rows.last - rows.first, columns);
+    OutputBatch& batch = workspace.batch;
+    batch.lanes = row_count * columns * apart_w;
+    const bool runs_stay = apart_h == 1;
+    if (runs_stay) set_runs(call, rows, 0);
     for (std::int64_t channel = 0; channel < config_.image.groups; ++channel) {
-      load_band(call, channel, rows, plane);
+      load_band(call, channel, some, plane);
       for (std::int64_t m = 0; m < config_.image.output_channels; ++m) {
-        sum_band(call, channel * config_.image.output_channels + m, plan);
+        for (std::int64_t row = 0; row < apart_h; ++row) {
+          if (!runs_stay) set_runs(call, rows, row);
+          store_row_phase(call, channel * config_.image.output_channels + m, row, plans);
+        }
       }
     }
     batch.lanes = 0;
     batch.runs.clear();
   }
 
+  // Where the output rows of a phase go that are within `rows`.
+  void set_runs(const Call& call, RowRange rows, std::int64_t phase) const {
+    const std::int64_t apart = config_.input_dilation_h;
+    const std::int64_t pitch = round_up(call.output.columns, config_.input_dilation_w);
+    PixelRuns& runs = call.workspace.batch.runs;
+    runs.clear();
+    for (std::int64_t i = rows.first / apart; i * apart + phase < rows.last; ++i) {
+      const std::int64_t row = i * apart + phase;
+      if (row < rows.first) continue;
+      runs.add({.first = (i - rows.first / apart) * pitch,
+                .count = call.output.columns,
+                .offset = row_offset(call.output, row),
+                .step = call.output.column_pitch});
+    }
+  }
+
+  // The phases of the columns, put together.
+  void store_row_phase(const Call& call, std::int64_t oc, std::int64_t row,
+                       const std::vector<BandPlan>& plans) const {
+    ProductWorkspace& workspace = call.workspace;
+    const OutputBatch& batch = workspace.batch;
+    const std::int64_t element = format_bytes(config_.output_format);
+    const std::int64_t apart = config_.input_dilation_w;
+    const std::int64_t count = batch.lanes / apart;
+    const std::int64_t pitch = (count + kSlack) * element;
+    std::byte* const parts = workspace.lanes.reserve(apart * pitch);
+    for (std::int64_t column = 0; column < apart; ++column) {
+      const auto phase = static_cast<std::size_t>(row * apart + column);
+      sum_band(call, oc, phases_[phase], plans[phase], parts + column * pitch);
+    }
+    std::byte* lanes = parts;
+    if (apart > 1) {
+      lanes = workspace.patch.reserve(batch.lanes * element);
+      interleave({parts, pitch, apart, count}, element, lanes);
+    }
+    std::byte* const target = channel_base(call.output, call.output_channel_first + oc);
+    if (integer_) {
+      scatter(lanes, batch.runs, 1, target);
+    } else {
+      store_channel(config_, batch, lanes, target);
+    }
+  }
+
   // Where the samples of a row go: in the planes of a phase of the rows.
   SampleRows sample_rows(const Call& call, const Plane& plane, std::int64_t phase) const {
-    const std::int64_t columns = call.input.columns, pad = config_.pad_left;
-    float* const samples = call.workspace.floats.data() + plane.place(config_, phase, 0);
+    const std::int64_t columns = call.input.columns, pad = loads_.pad_left;
+    float* const samples = call.workspace.floats.data() + plane.place(loads_, phase, 0);
     SampleRows rows = {.format = call.input.format,
                        .zero_point = config_.moving_zero_point,
                        .count = columns,
                        .target_pitch = plane.columns};
     if (config_.stride_w == 1) {
-      rows.target = samples + pad;
-      rows.target_count = std::min(columns, plane.columns - pad);
+      // A padding below 0 leaves out samples.
+      const std::int64_t skipped = std::min(columns, std::max<std::int64_t>(0, -pad));
+      rows.count -= skipped;
+      rows.target = samples + pad + skipped;
+      rows.target_count = std::min(rows.count, plane.columns - pad - skipped);
       return rows;
     }
     // Place c of phase p holds sample 2 c + p - pad.
@@ -230,7 +338,7 @@ class ChannelWiseProduct final : public Product {
   void load_band(const Call& call, std::int64_t channel, RowRange rows, const Plane& plane) const {
     const Surface& input = call.input;
     const std::int64_t element = format_bytes(input.format);
-    const std::int64_t first = rows.first * config_.stride_h - config_.pad_top;
+    const std::int64_t first = rows.first * config_.stride_h - loads_.pad_top;
     const std::int64_t begin = std::max<std::int64_t>(0, -first);
     const std::int64_t end = std::min(plane.rows * config_.stride_h, input.rows - first);
     const bool dense = input.row_origin == 0 && input.ring_rows >= input.rows &&
@@ -243,12 +351,13 @@ class ChannelWiseProduct final : public Product {
           begin + (phase + config_.stride_h - begin % config_.stride_h) % config_.stride_h;
       if (from >= end) continue;
       SampleRows part = sample_rows(call, plane, phase);
+      const std::int64_t skipped_bytes = (input.columns - part.count) * element;
       const std::int64_t skipped = from / config_.stride_h * plane.columns;
       part.target += skipped;
       if (part.odd != nullptr) part.odd += skipped;
       const std::int64_t count = ceil_div(end - from, config_.stride_h);
       if (dense) {
-        part.source = base + (first + from) * input.row_pitch;
+        part.source = base + (first + from) * input.row_pitch + skipped_bytes;
         part.source_pitch = config_.stride_h * input.row_pitch;
         part.end = input.base + input.channels * input.partition_pitch;
         part.rows = count;
@@ -257,8 +366,8 @@ class ChannelWiseProduct final : public Product {
       }
       part.rows = 1;
       for (std::int64_t i = 0; i < count; ++i) {
-        part.source = base + row_offset(input, first + from + i * config_.stride_h);
-        part.end = part.source + input.columns * element;
+        part.source = base + row_offset(input, first + from + i * config_.stride_h) + skipped_bytes;
+        part.end = part.source + part.count * element;
         load_sample_rows(part);
         part.target += plane.columns;
         if (part.odd != nullptr) part.odd += plane.columns;
@@ -266,15 +375,11 @@ class ChannelWiseProduct final : public Product {
     }
   }
 
-  void sum_band(const Call& call, std::int64_t oc, const BandPlan& plan) const {
-    ProductWorkspace& workspace = call.workspace;
-    const OutputBatch& batch = workspace.batch;
-    const std::int64_t element = format_bytes(config_.output_format);
-    std::byte* const lanes = workspace.lanes.reserve((batch.lanes + kSlack) * element);
-    std::byte* const target = channel_base(call.output, call.output_channel_first + oc);
+  void sum_band(const Call& call, std::int64_t oc, const Phase& phase, const BandPlan& plan,
+                std::byte* lanes) const {
     BandSums sums = plan.sums();
-    sums.samples = workspace.floats.data();
-    sums.weights = floats_.data() + oc * weights_.terms;
+    sums.samples = call.workspace.floats.data();
+    sums.weights = phase.weights.data() + oc * std::ssize(phase.tap_rows);
     if (!integer_) {
       sum_half_band(sums,
                     {.bias = static_cast<float>(bias_of(oc)),
@@ -282,7 +387,7 @@ class ChannelWiseProduct final : public Product {
                      .lowest = clamp_.lowest,
                      .highest = clamp_.highest},
                     reinterpret_cast<std::uint16_t*>(lanes));
-      return store_channel(config_, batch, lanes, target);
+      return;
     }
     const arith::IntegerRange range = arith::integer_range(config_.output_format);
     const auto within = [&](std::int32_t bound) {
@@ -299,7 +404,6 @@ class ChannelWiseProduct final : public Product {
                    .highest = within(config_.clamp_high),
                    .to_unsigned = config_.output_format == Format::kU8},
                   lanes);
-    scatter(lanes, batch.runs, 1, target);
   }
 
   void run_band(const Call& call, RowRange rows) const {
@@ -508,8 +612,12 @@ class ChannelWiseProduct final : public Product {
   ProductVectors vectors_;
   PlainWeights weights_;
   bool integer_ = false;
+  bool apart_ = false;  // input samples lie apart
   bool direct_ = false;
-  FusedClamp clamp_;  // then config_ has no activation
+  ProductConfig
+      loads_;  // the padded input: a kernel that reaches over all taps of all phases, dense
+  std::vector<Phase> phases_;  // [row][column] of the first output
+  FusedClamp clamp_;           // then config_ has no activation
   std::vector<float> floats_;
 };
 

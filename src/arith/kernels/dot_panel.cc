@@ -226,8 +226,94 @@ HWY_INLINE void scaled_segment(const PanelDot& dot, const PanelSegment& segment,
   }
 }
 
+#if HWY_ARCH_X86
+using Register64 = decltype(hn::Vec<F64>::raw);
+HWY_INLINE Register64 to_register64(hn::Vec<F64> v) { return v.raw; }
+HWY_INLINE hn::Vec<F64> from_register64(Register64 r) { return hn::Vec<F64>{r}; }
+#else
+using Register64 = hn::Vec<F64>;
+HWY_INLINE Register64 to_register64(hn::Vec<F64> v) { return v; }
+HWY_INLINE hn::Vec<F64> from_register64(Register64 r) { return r; }
+#endif
+
+// Of segments as short as these, scaling takes longer than the dots: totals then stay in registers from one
+// segment to the next.
+constexpr std::int64_t kShortPairs = 8;
+
+template <int kVectors, int kChannels>
+HWY_NOINLINE void short_segments(const PanelDot& dot, std::int64_t pixel, double* totals) {
+  const I32 d32;
+  const I16 d16;
+  const F64 d64;
+  const hn::Half<I32> dh;
+  constexpr std::size_t kSums = kVectors * kChannels;
+  const auto n = static_cast<std::int64_t>(hn::Lanes(d32));
+  Register64 low[kSums], high[kSums];
+  unroll<kSums>([&](auto i)
+                    TESSERA_INLINE_LAMBDA { low[i] = high[i] = to_register64(hn::Zero(d64)); });
+  for (const PanelSegment& segment : dot.segments) {
+    const std::int16_t* x[kVectors];
+    const double* scales[kVectors];
+    unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
+      const Lane lane = lane_of(pixel + static_cast<std::int64_t>(v) * n);
+      x[v] = segment.mantissas[lane.strip] + 2 * lane.offset;
+      scales[v] = segment.scales[lane.strip] + lane.offset;
+    });
+    Register sums[kSums];
+    unroll<kSums>([&](auto i) TESSERA_INLINE_LAMBDA { sums[i] = to_register(hn::Zero(d32)); });
+    const std::int32_t* weights = dot.weights + segment.first_weight_pair * kChannels;
+    for (std::int64_t pair = 0; pair < segment.pairs; ++pair) {
+      Operand operands[kVectors];
+      unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
+        operands[v] = to_operand(hn::LoadU(d16, x[v] + pair * dot.pair_stride));
+      });
+      unroll<kChannels>([&](auto c) TESSERA_INLINE_LAMBDA {
+        const auto weight = hn::BitCast(d16, hn::Set(d32, weights[pair * kChannels + c]));
+        unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
+          Register& sum = sums[c * kVectors + v];
+          sum =
+              to_register(add_pair_products(from_register(sum), from_operand(operands[v]), weight));
+        });
+      });
+    }
+    const double* weight_scales = dot.weight_scales + segment.weight_block * kChannels;
+    unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
+      const auto first = hn::LoadU(d64, scales[v]), second = hn::LoadU(d64, scales[v] + n / 2);
+      unroll<kChannels>([&](auto c) TESSERA_INLINE_LAMBDA {
+        constexpr std::size_t kIndex = c * kVectors + v;
+        const auto weight = hn::Set(d64, weight_scales[c]);
+        const auto sum = from_register(sums[kIndex]);
+        low[kIndex] =
+            to_register64(hn::MulAdd(hn::Mul(hn::PromoteTo(d64, hn::LowerHalf(dh, sum)), first),
+                                     weight, from_register64(low[kIndex])));
+        high[kIndex] =
+            to_register64(hn::MulAdd(hn::Mul(hn::PromoteTo(d64, hn::UpperHalf(dh, sum)), second),
+                                     weight, from_register64(high[kIndex])));
+      });
+    });
+  }
+  unroll<kChannels>([&](auto c) TESSERA_INLINE_LAMBDA {
+    unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
+      double* const target = totals + static_cast<std::int64_t>(c) * kPanelPixels + pixel +
+                             static_cast<std::int64_t>(v) * n;
+      hn::StoreU(from_register64(low[c * kVectors + v]), d64, target);
+      hn::StoreU(from_register64(high[c * kVectors + v]), d64, target + n / 2);
+    });
+  });
+}
+
 template <int kVectors, int kChannels>
 void scaled_pixels(const PanelDot& dot, std::int64_t pixel, double* totals) {
+  if (dot.segments.size() > 1 && dot.segments[0].pairs <= kShortPairs) {
+    // Of few channels several vectors: each total waits for the one before.
+    constexpr int kTogether =
+        kChannels == 1 ? kVectors : (kChannels == 2 ? (kVectors % 2 == 0 ? 2 : 1) : 1);
+    const auto n = static_cast<std::int64_t>(hn::Lanes(I32()));
+    for (std::int64_t v = 0; v < kVectors; v += kTogether) {
+      short_segments<kTogether, kChannels>(dot, pixel + v * n, totals);
+    }
+    return;
+  }
   scaled_segment<true, kVectors, kChannels>(dot, dot.segments[0], pixel, totals);
   for (std::size_t s = 1; s < dot.segments.size(); ++s) {
     scaled_segment<false, kVectors, kChannels>(dot, dot.segments[s], pixel, totals);
@@ -309,6 +395,29 @@ void integer_panel(const PanelDot& dot, std::int32_t* sums) { panel(dot, sums); 
 void add_integer_panel(const PanelDot& dot, std::int32_t* sums) { panel<true>(dot, sums); }
 
 #endif  // vectors
+
+std::int64_t strips_together() {
+  return HWY_MAX_BYTES / sizeof(std::int32_t) == kStripPixels ? kPanelStrips : 1;
+}
+
+void exponents_of(std::span<const PanelSegment> segments, std::int64_t strips, std::uint8_t* lowest,
+                  std::uint8_t* highest) {
+  const hn::CappedTag<std::uint8_t, kStripPixels> d;
+  const auto n = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto one = hn::Set(d, std::uint8_t{1});
+  for (std::int64_t pixel = 0; pixel < strips * kStripPixels; pixel += n) {
+    // Less 1 while we look, so that 0 (zeros) becomes 255.
+    auto below = hn::Set(d, std::uint8_t{254});
+    auto above = hn::Zero(d);
+    for (const PanelSegment& segment : segments) {
+      const auto of = hn::LoadU(d, segment.exponents[pixel / kStripPixels] + pixel % kStripPixels);
+      below = hn::Min(below, hn::Sub(of, one));
+      above = hn::Max(above, of);
+    }
+    hn::StoreU(hn::Add(below, one), d, lowest + pixel);
+    hn::StoreU(above, d, highest + pixel);
+  }
+}
 
 void round_doubles(const double* sums, std::size_t count, Format format, void* out) {
   lanes::FloatBuffer narrow;
@@ -551,6 +660,8 @@ namespace tessera::kernels {
 HWY_EXPORT(scaled_panel);
 HWY_EXPORT(integer_panel);
 HWY_EXPORT(add_integer_panel);
+HWY_EXPORT(strips_together);
+HWY_EXPORT(exponents_of);
 HWY_EXPORT(round_doubles);
 HWY_EXPORT(finish_f16);
 HWY_EXPORT(dot_f16);
@@ -563,6 +674,13 @@ void dot_panel_integer(const PanelDot& dot, std::int32_t* sums) {
 
 void add_panel_integer(const PanelDot& dot, std::int32_t* sums) {
   HWY_DYNAMIC_DISPATCH(add_integer_panel)(dot, sums);
+}
+
+std::int64_t panel_strips_together() { return HWY_DYNAMIC_DISPATCH(strips_together)(); }
+
+void segment_exponents(std::span<const PanelSegment> segments, std::int64_t strips,
+                       std::uint8_t* lowest, std::uint8_t* highest) {
+  HWY_DYNAMIC_DISPATCH(exponents_of)(segments, strips, lowest, highest);
 }
 
 void round_sums(const double* sums, std::int64_t count, Format format, void* out) {

@@ -39,12 +39,21 @@ struct PanelDot {
   const double* weight_scales = nullptr;  // [block][channels]
 };
 
+// Strips that are summed side by side, 1 or kPanelStrips: with fewer, a dot of all strips reads its operands strip by
+// strip.
+std::int64_t panel_strips_together();
+
 // sums[channel * kPanelPixels + pixel]; pixels of strips that are not there are left alone.
 void dot_panel(const PanelDot& dot, double* sums);
 // Plain integers: sums modulo 2^32 over all segments; scales are not read.
 void dot_panel_integer(const PanelDot& dot, std::int32_t* sums);
 // The same, added to what is there.
 void add_panel_integer(const PanelDot& dot, std::int32_t* sums);
+
+// The smallest and the largest exponent of each pixel of `strips` strips over all segments; those of zeros (0) do
+// not count: 255 and 0 where there are no others.
+void segment_exponents(std::span<const PanelSegment> segments, std::int64_t strips,
+                       std::uint8_t* lowest, std::uint8_t* highest);
 
 // One rounding of binary64 sums to f16, bf16 or f32. `count` is at most 512; `sums` is aligned to
 // 64 bytes and readable up to the next multiple of 16.

@@ -112,8 +112,8 @@ class WorkMaker {
     c.dilation_h = one_in(4) ? 2 : 1;
     c.dilation_w = one_in(4) ? 3 : 1;
     if (one_in(5)) {
-      c.input_dilation_h = pick(1, 3);
-      c.input_dilation_w = pick(1, 3);
+      c.input_dilation_h = pick(1, 4);
+      c.input_dilation_w = pick(1, 5);
       c.stride_h = one_in(3) ? 2 : 1;
       c.stride_w = one_in(3) ? 2 : 1;
     }
@@ -313,6 +313,24 @@ TEST(Product, ChannelWiseFloatsEqualTheObviousForm) {
 }
 TEST(Product, ChannelWiseIntegersEqualTheObviousForm) {
   check_many(MatrixKind::kInteger, true, 300);
+}
+
+// As in resizes by whole factors, on every instruction set.
+TEST(Product, ChannelWiseSamplesThatLieApartEqualTheObviousForm) {
+  arith::for_each_target([](const std::string& target) {
+    WorkMaker maker(kSeed);
+    for (int i = 0; i < 60 && !::testing::Test::HasFailure(); ++i) {
+      SCOPED_TRACE(target + ", work " + std::to_string(i));
+      Work work = maker.make(i % 3 == 0 ? MatrixKind::kInteger : MatrixKind::kBlockFloat, true);
+      ProductConfig& c = work.config;
+      c.stride_h = c.stride_w = 1;
+      c.input_dilation_h = 1 + i % 4;
+      c.input_dilation_w = 1 + i / 4 % 5;
+      work.output_rows = work.rows * c.input_dilation_h;
+      work.output_columns = work.columns * c.input_dilation_w;
+      check(work, maker);
+    }
+  });
 }
 
 TEST(Product, HalvesOf16BitsAreMergedToTheSumOfTheWhole) {

@@ -196,21 +196,9 @@ void BlockProduct::Run::floored_sums(const PanelDot& dot, double* sums) {
 
 PixelExponents BlockProduct::Run::pixel_exponents(const Panel& panel) const {
   PixelExponents result;
-  result.lowest.fill(254);  // lowest - 1 while we look, so that 0 (zeros) becomes 255
+  result.lowest.fill(255);
   result.highest.fill(0);
-  for (const PanelSegment& segment : workspace.segments) {
-    for (std::int64_t strip = 0; strip < panel.strips; ++strip) {
-      std::uint8_t* lowest = result.lowest.data() + strip * kStripPixels;
-      std::uint8_t* highest = result.highest.data() + strip * kStripPixels;
-      const std::uint8_t* exponents = segment.exponents[strip];
-      for (std::int64_t i = 0; i < kStripPixels; ++i) {
-        const auto below = static_cast<std::uint8_t>(exponents[i] - 1);
-        lowest[i] = std::min(lowest[i], below);
-        highest[i] = std::max(highest[i], exponents[i]);
-      }
-    }
-  }
-  for (std::uint8_t& lowest : result.lowest) ++lowest;
+  segment_exponents(workspace.segments, panel.strips, result.lowest.data(), result.highest.data());
   const std::int64_t pixels = panel.strips * kStripPixels;
   std::uint8_t panel_lowest = 255, panel_highest = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(pixels); ++i) {

@@ -2,20 +2,27 @@
 // sums are int32 (modulo 2^32, as the hardware's are). Taps outside the input contribute nothing.
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "arith/kernels/byte/panel.h"
+#include "arith/kernels/byte/pixel_finish.h"
 #include "arith/kernels/product_kinds.h"
+#include "arith/rounding.h"
 #include "base/check.h"
 #include "base/quantity.h"
 
 namespace tessera::kernels {
 namespace {
 
-// Even; of a panel of pixels they take 128 KiB of the second-level cache. Fewer are slower: the sums are then
-// read and written more often.
-constexpr std::int64_t kTermsAtOnce = 1024;
+// Even; of a strip of pixels they take half of the first-level cache. Fewer are slower: the sums are then read
+// and written more often.
+constexpr std::int64_t kTermsAtOnce = 512;
+// Output channels whose weights of so many terms stay in the second-level cache while strips pass over them.
+constexpr std::int64_t kChannelsAtOnce = 16 * kTileChannels;
+constexpr std::int32_t kFinishZeroPointMax = 1 << 16;  // of finish_pixel_bytes()
 
 std::int16_t read_integer(Format format, const std::byte* element) {
   if (format == Format::kI8) return static_cast<std::int8_t>(*element);
@@ -48,6 +55,13 @@ class IntegerProduct final : public Product {
     const std::int64_t channels = config.image.groups * config.image.output_channels;
     packed_.resize(static_cast<std::size_t>(channels * pairs_));
     for (std::int64_t oc = 0; oc < channels; ++oc) pack_channel(weights, oc);
+    in_vectors_ = config.requantise && format_bytes(config.output_format) == 1 &&
+                  std::abs(config.output_zero_point) <= kFinishZeroPointMax;
+    for (std::int64_t oc = 0; oc < channels && in_vectors_; ++oc) {
+      std::int32_t& offset = offsets_.emplace_back(0);
+      if (config.has_bias) std::memcpy(&offset, vectors_.bias.data() + oc * 4, sizeof offset);
+      multipliers_.push_back(vector_element(vectors_.multipliers, oc, 1.0f));
+    }
   }
 
   void run(const Surface& input, const Surface& output, std::int64_t output_channel_first,
@@ -58,13 +72,19 @@ class IntegerProduct final : public Product {
       for (std::int64_t first = 0; first < pixels; first += kPanelPixels) {
         const FlatPixels panel = {rows.first, output.columns, first,
                                   std::min(pixels, first + kPanelPixels)};
-        multiply(input, group, panel, workspace);
-        store(output, output_channel_first, group, panel, workspace);
+        multiply({input, output, output_channel_first, group, panel}, workspace);
       }
     }
   }
 
  private:
+  struct Panel {
+    const Surface& input;
+    const Surface& output;
+    std::int64_t output_channel_first, group;
+    const FlatPixels& pixels;
+  };
+
   void pack_channel(const PlainWeights& weights, std::int64_t oc) {
     const std::int64_t group_channels = config_.image.output_channels;
     const std::int64_t local = oc % group_channels;
@@ -106,54 +126,115 @@ class IntegerProduct final : public Product {
         widen<std::uint8_t>(rows[0], rows[1], zero_point, pairs);
       }
     }
-    PanelSegment segment;
-    for (std::int64_t strip = 0; strip < kPanelStrips; ++strip) {
-      segment.mantissas[strip] = mantissas + 2 * strip * kStripPixels;
+    // A segment for the strips that are summed together, those that follow in place of strip 0 and so on.
+    const std::int64_t together = panel_strips_together();
+    workspace.segments.clear();
+    for (std::int64_t first = 0; first < kPanelStrips; first += together) {
+      PanelSegment segment;
+      for (std::int64_t strip = 0; strip < together; ++strip) {
+        segment.mantissas[strip] = mantissas + 2 * (first + strip) * kStripPixels;
+      }
+      segment.pairs = ceil_div(terms.last - terms.first, 2);
+      segment.first_weight_pair = terms.first / 2;
+      workspace.segments.push_back(segment);
     }
-    segment.pairs = ceil_div(terms.last - terms.first, 2);
-    segment.first_weight_pair = terms.first / 2;
-    workspace.segments.assign(1, segment);
   }
 
-  // The sums of all output channels, kTermsAtOnce terms after each other, so that what is read again for each
-  // channel stays in the second-level cache.
-  void multiply(const Surface& input, std::int64_t group, const FlatPixels& pixels,
-                ProductWorkspace& workspace) const {
+  // The sums of all output channels, kTermsAtOnce terms after each other.
+  void multiply(const Panel& work, ProductWorkspace& workspace) const {
     const std::int64_t channels = config_.image.output_channels;
     std::int32_t* const sums = workspace.integer_sums.reserve(channels * kPanelPixels);
     BytePanel panel;
-    panel.find(config_, input, pixels, workspace.samples);
+    panel.find(config_, work.input, work.pixels, workspace.samples);
+    OutputBatch& batch = workspace.batch;
+    batch.lanes = work.pixels.last - work.pixels.first;
+    batch.runs.clear();
+    add_flat_pixels(work.output, work.pixels, batch.runs);
     for (std::int64_t term = 0; term < terms_; term += kTermsAtOnce) {
-      gather_terms(input, group, panel, {term, std::min(terms_, term + kTermsAtOnce)}, workspace);
-      for (std::int64_t first = 0; first < channels; first += kTileChannels) {
-        const PanelDot dot = {.segments = workspace.segments,
-                              .strips = ceil_div(pixels.last - pixels.first, kStripPixels),
-                              .pair_stride = 2 * kPanelPixels,
-                              .channels = std::min(kTileChannels, channels - first),
-                              .weights = packed_.data() + (group * channels + first) * pairs_,
-                              .weight_scales = nullptr};
-        std::int32_t* const target = sums + first * kPanelPixels;
-        term == 0 ? dot_panel_integer(dot, target) : add_panel_integer(dot, target);
+      const RowRange terms = {term, std::min(terms_, term + kTermsAtOnce)};
+      gather_terms(work.input, work.group, panel, terms, workspace);
+      for (std::int64_t first = 0; first < channels; first += kChannelsAtOnce) {
+        const ChannelRange some = {first, std::min(channels, first + kChannelsAtOnce)};
+        // Of one pass over the terms, sums are stored at once.
+        std::int32_t* const target = sums + (terms_ <= kTermsAtOnce ? 0 : first * kPanelPixels);
+        add_terms(work, some, term == 0, target, workspace);
+        if (terms.last < terms_) continue;
+        for (std::int64_t oc = some.first; oc < some.last; oc += kTileChannels) {
+          store(work, {oc, std::min(some.last, oc + kTileChannels)},
+                target + (oc - some.first) * kPanelPixels, workspace);
+        }
+      }
+    }
+    batch.lanes = 0;
+    batch.runs.clear();
+  }
+
+  // The sums of some channels over the terms that are gathered, set or added to. The strips of a segment stay in the
+  // first-level cache while all those channels pass over them.
+  void add_terms(const Panel& work, ChannelRange channels, bool sets, std::int32_t* sums,
+                 const ProductWorkspace& workspace) const {
+    const std::int64_t strips = ceil_div(workspace.batch.lanes, kStripPixels);
+    const std::int64_t together = kPanelStrips / std::ssize(workspace.segments);
+    for (std::int64_t strip = 0; strip < strips; strip += together) {
+      const std::span<const PanelSegment> segments =
+          std::span(workspace.segments).subspan(static_cast<std::size_t>(strip / together), 1);
+      for (std::int64_t first = channels.first; first < channels.last; first += kTileChannels) {
+        const PanelDot dot = {
+            .segments = segments,
+            .strips = std::min(together, strips - strip),
+            .pair_stride = 2 * kPanelPixels,
+            .channels = std::min(kTileChannels, channels.last - first),
+            .weights =
+                packed_.data() + (work.group * config_.image.output_channels + first) * pairs_,
+            .weight_scales = nullptr};
+        std::int32_t* const target =
+            sums + (first - channels.first) * kPanelPixels + strip * kStripPixels;
+        sets ? dot_panel_integer(dot, target) : add_panel_integer(dot, target);
       }
     }
   }
 
-  void store(const Surface& output, std::int64_t output_channel_first, std::int64_t group,
-             const FlatPixels& pixels, ProductWorkspace& workspace) const {
-    const std::int64_t channels = config_.image.output_channels;
-    OutputBatch& batch = workspace.batch;
-    batch.runs.clear();
-    batch.lanes = pixels.last - pixels.first;
-    add_flat_pixels(output, pixels, batch.runs);
-    std::int32_t* const sums = workspace.integer_sums.data();
-    for (std::int64_t c = 0; c < channels; ++c) {
-      const std::int64_t channel = group * channels + c;
-      store_integer_channel(config_, vectors_, channel, batch, sums + c * kPanelPixels,
-                            workspace.scratch,
-                            channel_base(output, output_channel_first + channel));
+  // `sums` of channels of the group.
+  void store(const Panel& work, ChannelRange channels, std::int32_t* sums,
+             ProductWorkspace& workspace) const {
+    const OutputBatch& batch = workspace.batch;
+    const std::int64_t count = channels.last - channels.first;
+    const std::int64_t oc = work.group * config_.image.output_channels + channels.first;
+    std::byte* targets[kTileChannels] = {};
+    for (std::int64_t c = 0; c < count; ++c) {
+      targets[c] = channel_base(work.output, work.output_channel_first + oc + c);
     }
-    batch.lanes = 0;
-    batch.runs.clear();
+    if (!in_vectors_) {
+      for (std::int64_t c = 0; c < count; ++c) {
+        store_integer_channel(config_, vectors_, oc + c, batch, sums + c * kPanelPixels,
+                              workspace.scratch, targets[c]);
+      }
+      return;
+    }
+    const std::vector<PixelRun>& runs = batch.runs.runs();
+    const bool direct = runs.size() == 1 && (batch.lanes == 1 || runs[0].step == 1);
+    std::byte* outs[kTileChannels] = {};
+    std::byte* const lanes = workspace.lanes.reserve(kTileChannels * kPanelPixels);
+    for (std::int64_t c = 0; c < count; ++c) {
+      outs[c] = direct ? targets[c] + runs[0].offset : lanes + c * kPanelPixels;
+    }
+    const arith::IntegerRange range = arith::integer_range(config_.output_format);
+    const auto within = [&](std::int32_t bound) {
+      return static_cast<std::int32_t>(
+          std::clamp<std::int64_t>(bound, range.lowest, range.highest));
+    };
+    finish_pixel_bytes({.sums = sums,
+                        .offsets = offsets_.data() + oc,
+                        .multipliers = multipliers_.data() + oc,
+                        .channels = count,
+                        .pixels = batch.lanes,
+                        .to_unsigned = config_.output_format == Format::kU8,
+                        .output_zero_point = config_.output_zero_point,
+                        .lowest = within(config_.clamp_low),
+                        .highest = within(config_.clamp_high)},
+                       outs);
+    if (direct) return;
+    for (std::int64_t c = 0; c < count; ++c) scatter(outs[c], batch.runs, 1, targets[c]);
   }
 
   ProductConfig config_;
@@ -161,6 +242,10 @@ class IntegerProduct final : public Product {
   std::int64_t terms_ = 0;
   std::int64_t pairs_ = 0;
   std::vector<std::int32_t> packed_;
+  bool in_vectors_ = false;  // stored by finish_pixel_bytes()
+  // Then of each output channel.
+  std::vector<std::int32_t> offsets_;
+  std::vector<float> multipliers_;
 };
 
 }  // namespace
