@@ -173,7 +173,7 @@ TEST(Build, ALocalResponseNormalisationJoinsAConvolutionWhoseChannelsKernelMemor
   EXPECT_EQ(post.local_response,
             (LocalResponse{.size = 3, .alpha = 1e-4f, .beta = 0.5f, .bias = 2.0f}));
   EXPECT_THAT(graph.nodes[1].origins, ElementsAre("Conv_c", "Relu_r", "LRN_y"));
-  const auto unfused = [&](BuildOptions other) {
+  const auto unfused = [&](const BuildOptions& other) {
     return kinds(built(model, other)).find("pool") != std::string::npos;
   };
   options.kernel_memory.bytes_per_partition = 31;

@@ -57,8 +57,6 @@ ThreadPool::ThreadPool(int threads) : stay_(kStay) {
   if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   try {
     begin_workers(threads);
-  } catch (const std::system_error&) {
-    // The threads that there are do the work of all.
   } catch (...) {
     end_workers();
     throw;
@@ -73,9 +71,18 @@ void ThreadPool::begin_workers(int threads) {
   if (threads > CPU_COUNT(&allowed_)) stay_ = {};
 #endif
   workers_.reserve(static_cast<std::size_t>(threads - 1));
-  for (int i = 1; i < threads; ++i) {
-    workers_.emplace_back([this, i] { worker_loop(i); });
+  // Where no more are to be had, the threads that there are do the work of all.
+  for (int i = 1; i < threads && begin_worker(i); ++i) {
   }
+}
+
+bool ThreadPool::begin_worker(int index) {
+  try {
+    workers_.emplace_back([this, index] { worker_loop(index); });
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
 }
 
 ThreadPool::~ThreadPool() { end_workers(); }

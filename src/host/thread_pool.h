@@ -46,6 +46,7 @@ class ThreadPool {
  private:
   void worker_loop(int thread);
   void begin_workers(int threads);
+  bool begin_worker(int index);  // false: there is no more to be had
   void end_workers();
   // Of workers that are about to be woken.
   void leave_cpu_to_caller();

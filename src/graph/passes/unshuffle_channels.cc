@@ -283,7 +283,7 @@ void split_convolution(Graph& graph, Editor& editor, NodeIndex index, Parts& par
         chosen(conv.integer.stationary_zero_points, part.channels);
     std::vector<TensorId> inputs = node.inputs;
     for (std::size_t i = 1; i < inputs.size(); ++i) {
-      const TensorInfo constant = graph.tensor(inputs[i]);
+      const TensorInfo& constant = graph.tensor(inputs[i]);
       inputs[i] =
           editor.add_constant(constant.name + suffix, chosen(*constant.constant, 0, part.channels));
     }
