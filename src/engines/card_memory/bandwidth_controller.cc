@@ -250,6 +250,8 @@ void BandwidthController::written() {
 std::optional<BandwidthController::Ask> BandwidthController::take(Cycles now, const Room& room) {
   if (waiting_ == 0 || !(room.read || room.write)) return std::nullopt;
   serves_late_ = !any_fits(false, room);
+  // Slices pass with what is sent, not with how often somebody asks.
+  if (serves_late_ && !any_fits(true, room)) return std::nullopt;
   const bool overdue = !writes_.empty() && now - writes_.front() >= sizes_.slice_cycles;
   if (serves_late_ && overdue && sizes_.dynamic) return std::nullopt;
   const auto choice = sizes_.dynamic ? choose_slice(room) : choose_part(now, room);

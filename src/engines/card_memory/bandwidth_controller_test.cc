@@ -266,5 +266,41 @@ TEST(BandwidthController, RandomAskersWhoAlwaysAskStayWithinASliceAndARequest) {
   }
 }
 
+// The processes of a card on several machines ask at other times: only what is sent may count.
+TEST(BandwidthController, WhoAsksWhileNothingFitsChangesNothing) {
+  std::mt19937 random(9);
+  const auto pick = [&random](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  BandwidthController rarely(of_weights({1, 2, 1, 3}), 64), often(of_weights({1, 2, 1, 3}), 64);
+  std::uint32_t ticket = 0;
+  int vain = 0;
+  for (int i = 0; i < 2000; ++i) {
+    // All reads or all writes, so that there are rooms in which nothing fits.
+    const bool write = pick(0, 1) == 0;
+    for (int asks = pick(1, 4); asks > 0; --asks) {
+      const BandwidthController::Ask ask{.cores = CoreSet{1} << pick(0, 3),
+                                         .cost = pick(1, 300),
+                                         .write = write,
+                                         .can_wait = pick(0, 3) == 0,
+                                         .ticket = ticket++};
+      rarely.add(ask, i);
+      often.add(ask, i);
+    }
+    for (int times = pick(0, 3); times > 0; --times) {
+      ASSERT_FALSE(often.take(i, {.read = write, .write = !write}));
+      ++vain;
+    }
+    while (rarely.waiting() > 0) {
+      const auto one = rarely.take(i, {}), other = often.take(i, {});
+      ASSERT_EQ(one.has_value(), other.has_value());
+      if (!one) break;
+      ASSERT_EQ(one->ticket, other->ticket) << "round " << i;
+      if (one->write) rarely.written(), often.written();
+    }
+  }
+  EXPECT_GT(vain, 1000);
+}
+
 }  // namespace
 }  // namespace tessera::engines
