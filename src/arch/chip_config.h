@@ -89,6 +89,7 @@ struct DramConfig {
   std::int32_t queue_requests = 64;            // of a channel, of 64 B, reads and writes each
   std::int32_t write_high_percent = 80;        // of the queue: writes drain from here on
   std::int32_t write_low_percent = 20;         // down to here
+  std::int32_t write_wait_bursts = 0;          // reads that a write waits for; 0: all there are
   std::int32_t controller_nanoseconds = 56;    // from the DMA to the channel and back
   std::int32_t refresh = 1;                    // 0: never
   std::int32_t flat_megabytes_per_second = 0;  // these three with DramKind::kFlat

@@ -181,6 +181,11 @@ constexpr std::array kKeys = {
               "of its queue: from here on writes go first", true},
     ConfigKey{"dram", "write_low_percent", dram<&DramConfig::write_low_percent>, 0, 99,
               "of its queue: below it reads go first again", true},
+    ConfigKey{
+        "dram", "write_wait_bursts", dram<&DramConfig::write_wait_bursts>, 0, 1'000'000,
+        "so many bursts are read while a write waits, then what waits is written; 0: as many as "
+        "there are",
+        true},
     ConfigKey{"dram", "controller_nanoseconds", dram<&DramConfig::controller_nanoseconds>, 0,
               10'000, "from a DMA engine to the channel and back, without the channel's own time",
               true},

@@ -30,6 +30,7 @@ DramChannelModel::DramChannelModel(const DramDevice& device, const DramChannelSe
       capacity_(settings.queue_requests * bursts_of_entry_),
       write_high_(capacity_ * settings.write_high_percent),
       write_low_(capacity_ * settings.write_low_percent),
+      write_wait_(settings.write_wait_bursts),
       burst_shift_(std::countr_zero(static_cast<std::uint64_t>(mapping_.burst_bytes()))),
       visits_(device, mapping_, settings.single_bursts),
       banks_(static_cast<std::size_t>(device.pseudo_channels * device.bank_groups *
@@ -177,11 +178,19 @@ bool DramChannelModel::slot(Wanted wanted, std::optional<DramTransfer>& transfer
 void DramChannelModel::set_mode() {
   const std::int64_t reads = visits_.waiting(false);
   const std::int64_t writes = visits_.waiting(true) * 100;
-  if (!write_mode_) {
-    write_mode_ = writes > write_high_ || reads == 0;
-  } else {
-    write_mode_ = writes >= write_low_ || reads == 0;
-  }
+  const bool overdue = overdue_ > 0 && (writes > 0 || owned_writes_ > 0);
+  write_mode_ =
+      reads == 0 || overdue || (write_mode_ ? writes >= write_low_ : writes > write_high_);
+}
+
+void DramChannelModel::count_passed(std::int64_t bursts, bool write) {
+  if (write_wait_ == 0) return;
+  const std::int64_t waiting = visits_.waiting(true) + owned_writes_;
+  if (write) overdue_ = std::max<std::int64_t>(0, overdue_ - bursts);
+  read_since_ = write || waiting == 0 ? 0 : read_since_ + bursts;
+  if (read_since_ < write_wait_) return;
+  overdue_ = waiting;
+  read_since_ = 0;
 }
 
 // Commands only make columns later, so that what was found once holds until another row is opened.
@@ -204,6 +213,7 @@ bool DramChannelModel::start_owner(std::optional<DramTransfer>& transfer) {
 
 void DramChannelModel::add_owner(std::int32_t index) {
   owners_.push_back(index);
+  if (visits_[index].write) owned_writes_ += visits_[index].bursts;
   owners_from_ = std::min(owners_from_, column_from(visits_[index]));
 }
 
@@ -370,6 +380,8 @@ DramTransfer DramChannelModel::columns(std::int32_t index, bool owner) {
     if (owner && --bank.owners == 0) owned_ &= ~(std::uint64_t{1} << b);
   });
   counts_.hits += visit.bursts - visit.counted;
+  if (owner && write) owned_writes_ -= visit.bursts;
+  count_passed(visit.bursts, write);
   const DramTransfer transfer = {.request = visit.request,
                                  .bursts = visit.bursts,
                                  .write = write,

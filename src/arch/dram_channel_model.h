@@ -10,7 +10,8 @@
 //   2. A refresh that is due waits for those, then closes all banks of a pseudo-channel; nothing else
 //      issues meanwhile. Pseudo-channels are refreshed one after the other.
 //   3. Mode: to writes above write_high_percent of the queue or where no read waits; back below
-//      write_low_percent where one does.
+//      write_low_percent where one does. To writes too where write_wait_bursts were read since one
+//      waits, until as many are written as waited then.
 //   4. The oldest visit of the mode whose next command may issue now. Hits are not preferred.
 //   5. Where an activation is two commands, the second one goes when nothing else can, and no other
 //      activation begins before.
@@ -47,6 +48,7 @@ struct DramChannelSettings {
       64;  // of 64 B (or one burst, where that is more), for each direction
   std::int32_t write_high_percent = 80;
   std::int32_t write_low_percent = 20;
+  std::int32_t write_wait_bursts = 0;  // 0: writes wait as long as there are reads
   bool refresh = true;
   std::int32_t single_bursts = kDramSingleBursts;
 };
@@ -157,6 +159,7 @@ class DramChannelModel {
   // One slot of a command bus: returns whether something issued, otherwise next_ says when it may.
   bool slot(Wanted wanted, std::optional<DramTransfer>& transfer);
   void set_mode();
+  void count_passed(std::int64_t bursts, bool write);
   bool start_owner(std::optional<DramTransfer>& transfer);
   void add_owner(std::int32_t index);
   bool refresh_due_banks();
@@ -208,6 +211,7 @@ class DramChannelModel {
   const bool split_bus_, activate_in_two_, clock_on_demand_, refresh_;
   const std::int32_t activate_slots_, group_shift_, pseudo_channel_shift_;
   const std::int64_t bursts_of_entry_, capacity_, write_high_, write_low_;  // the last two: x 100
+  const std::int64_t write_wait_;
   const int burst_shift_;
 
   DramVisits visits_;
@@ -220,6 +224,8 @@ class DramChannelModel {
   std::int32_t opening_ = -1;           // the visit whose activation lacks its second command
   std::int32_t announced_ = -1;         // the visit whose column command follows that for the clock
   bool announced_owner_ = false;
+  // Bursts: of owners that write; read since one waits to be written; that have waited long enough.
+  std::int64_t owned_writes_ = 0, read_since_ = 0, overdue_ = 0;
   bool write_mode_ = false;
   std::array<DramCycles, 2> bus_free_{};  // columns or all commands; rows
   DramCycles now_ = 0, next_ = kDramNever;

@@ -208,6 +208,22 @@ TEST(DramChannelModel, AHashKeepsAPitchOffOneBank) {
   EXPECT_LT(4 * time(true), time(false));
 }
 
+// Reads keep the queue full. Without a limit the write goes last, with one when so many were read: the data
+// of the last of them come beside it.
+TEST(DramChannelModel, AWriteWaitsForNoMoreReadsThanTheLimit) {
+  for (const std::int32_t limit : {0, 16, 40}) {
+    Channel channel("ddr4-2400", {.write_wait_bursts = limit, .refresh = false});
+    channel.write(0, 5 * kDdr4Row);
+    for (std::uint64_t i = 0; i < 60; ++i) channel.read(0, i * 64);
+    Times done = channel.done();
+    const DramCycles written = done.front();
+    done.erase(done.begin());
+    const auto read_before =
+        std::ranges::count_if(done, [written](DramCycles at) { return at < written; });
+    EXPECT_EQ(read_before, (limit == 0 ? 60 : limit) - 1) << limit;
+  }
+}
+
 // Random settings and requests, entered into both channels in the same cycles.
 struct Lockstep {
   std::mt19937_64 random;
@@ -222,11 +238,13 @@ struct Lockstep {
   std::int64_t in_flight = 0;  // bursts that were not issued
 
   static DramChannelSettings random_settings(std::mt19937_64& random) {
-    return {.gang = std::int32_t{1} << (random() % 3),
-            .interleave = static_cast<DramInterleave>(random() % 3),
-            .bank_hash = random() % 2 == 0,
-            .queue_requests = static_cast<std::int32_t>(1 + random() % 64),
-            .refresh = random() % 8 != 0};
+    return {
+        .gang = std::int32_t{1} << (random() % 3),
+        .interleave = static_cast<DramInterleave>(random() % 3),
+        .bank_hash = random() % 2 == 0,
+        .queue_requests = static_cast<std::int32_t>(1 + random() % 64),
+        .write_wait_bursts = random() % 2 == 0 ? 0 : static_cast<std::int32_t>(1 + random() % 100),
+        .refresh = random() % 8 != 0};
   }
   explicit Lockstep(std::uint64_t seed)
       : random(seed),

@@ -61,6 +61,7 @@ DramChannelSettings dram_channel_settings(const DramConfig& config) {
   settings.queue_requests = config.queue_requests;
   settings.write_high_percent = config.write_high_percent;
   settings.write_low_percent = config.write_low_percent;
+  settings.write_wait_bursts = config.write_wait_bursts;
   settings.refresh = config.refresh != 0;
   return settings;
 }

@@ -62,7 +62,7 @@ class ShareCompiler {
     result_.card.cores.resize(static_cast<std::size_t>(choice_.cores));
     result_.choice = choice_;
     result_.card.memory_of_core = choice_.memory_of_core;
-    place_in_memories(prepared_.storages, prepared_.addresses, choice_.memory_of_core,
+    place_in_memories(chip_, prepared_.storages, prepared_.addresses, choice_.memory_of_core,
                       draft_.emitted);
     for (std::size_t core = 0; core < draft_.emitted.size(); ++core) {
       add_core(std::move(draft_.emitted[core]), result_.card.cores[core]);

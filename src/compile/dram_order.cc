@@ -9,9 +9,7 @@
 #include "compile/surface_conventions.h"
 
 namespace tessera::compile {
-namespace {
 
-// Of a transfer of the view, in whole bursts: axes that follow each other without a gap are one run.
 std::int64_t burst_bytes(const StorageView& view, std::int64_t element, std::int64_t burst) {
   std::vector<std::pair<std::int64_t, std::int64_t>> axes;  // stride, extent
   for (std::size_t i = 0; i < view.extents.size(); ++i) {
@@ -30,6 +28,8 @@ std::int64_t burst_bytes(const StorageView& view, std::int64_t element, std::int
   }
   return runs * round_up(run * element, burst);
 }
+
+namespace {
 
 // What of the storages passes DRAM, and how.
 struct Transfers {

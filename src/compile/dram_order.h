@@ -15,6 +15,10 @@
 
 namespace tessera::compile {
 
+// Of a transfer of the view, in whole bursts: axes that follow each other without a gap are one run.
+// `element` and `burst` in bytes.
+std::int64_t burst_bytes(const StorageView& view, std::int64_t element, std::int64_t burst);
+
 class DramOrders {
  public:
   // Everything as the graph has it.

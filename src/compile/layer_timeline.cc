@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/quantity.h"
 
 namespace tessera::compile {
 namespace {
@@ -41,10 +42,19 @@ double LayerTimeline::take(ChannelTime& channel, double from, double cycles) {
   return std::max(end, from + cycles);
 }
 
+bool LayerTimeline::meets_kernels(double from, double to) const {
+  for (std::size_t layer = before_.size() + 1; layer < expected_.size(); ++layer) {
+    const LayerSpan& span = expected_[layer];
+    if (span.begin <= to && from < span.end) return true;
+  }
+  return false;
+}
+
 double LayerTimeline::take_data(double from, double cycles) {
   if (cycles <= 0) return from;
   const double owed = owed_;
-  const double end = take(channel_, from, cycles);
+  double end = take(channel_, from, cycles);
+  if (meets_kernels(from, end)) end += kernels_accepted_;
   if (chip_.dram.arbitration != Arbitration::kKernelsLast) return end;
   // Kernels that were asked for before wait, but for those that the channel has accepted.
   owed_ = owed;
@@ -93,11 +103,46 @@ double LayerTimeline::ahead(std::size_t core) const {
                   [core](const LayerDemand& layer) { return layer.cores[core].tasks; });
 }
 
+void LayerTimeline::begin(const std::vector<ProgramFetch>& cores) {
+  for (std::size_t core = 0; core < cores_; ++core) {
+    queues_[core].dispatched = cores[core].first;
+    queues_[core].fetched = cores[core].ahead;
+    take_data(0, cores[core].ahead);
+  }
+}
+
+// A layer's tasks come to the engines behind those before it, when the task buffer has room, and more of
+// the program is fetched for them.
+void LayerTimeline::dispatch(const LayerDemand& layer) {
+  const auto& manager = chip_.task_manager;
+  const double each = static_cast<double>(std::max<std::int64_t>(
+      ceil_div(kTaskBytes, 4 * manager.configuration_words_per_cycle), manager.dispatch_cycles));
+  for (std::size_t core = 0; core < cores_; ++core) {
+    const CoreDemand& own = layer.cores[core];
+    Queues& queues = queues_[core];
+    queues.dispatched = std::max(queues.dispatched, ahead(core));
+    const double fetched = std::max(0.0, own.fetched - queues.fetched);
+    queues.fetched -= own.fetched - fetched;
+    take_data(queues.dispatched, fetched);
+    dispatched_[core] = queues.dispatched;
+    queues.dispatched += each * static_cast<double>(own.tasks);
+  }
+}
+
 void LayerTimeline::add_wait(const CoreDemand& own, double arrival, double rows, Wait& wait) const {
   const double after = begun_after(own, rows);
   if (after == 0) wait.first = std::max(wait.first, arrival);
   wait.last = std::max(wait.last, arrival + own.compute * (1 - after));
   wait.all = std::max(wait.all, arrival);
+}
+
+// When a core's part of an earlier layer has left the room.
+double LayerTimeline::room_at(const RoomWait& room, std::size_t core) const {
+  const auto layer = static_cast<std::size_t>(room.layer);
+  if (layer >= before_.size()) return 0;
+  const CoreSpan& span = core_spans_[layer][core];
+  if (room.stored) return span.store_begin + (span.store_end - span.store_begin) * room.done;
+  return span.begin + (span.end - span.begin) * room.done;
 }
 
 // The first portion of a need, and its last, come when they are made, and the loads before are through.
@@ -107,7 +152,7 @@ void LayerTimeline::load(const LayerDemand& layer, const OperandDemand& operand,
   const std::vector<ShareNeed>& needs = of_core(operand, core);
   const double portions = std::max(1.0, own.steps * own.bands * operand.loads);
   Queues& queues = queues_[core];
-  double begin = std::max(ahead(core), queues.loads), through = 0;
+  double begin = std::max(dispatched_[core], queues.loads), through = 0;
   const auto some_of = [&](const ShareNeed& need) {
     const double parts =
         std::max(1.0, std::round(portions * (need.wanted_last - need.wanted_first)));
@@ -117,6 +162,9 @@ void LayerTimeline::load(const LayerDemand& layer, const OperandDemand& operand,
     // Of the first portion.
     if (need.kept || !before(need) || need.wanted_first * portions >= 1) continue;
     begin = std::max(begin, some_of(need));
+  }
+  for (const RoomWait& room : own.rooms) {
+    if (room.loads && room.before == 0) begin = std::max(begin, room_at(room, core));
   }
   const double cycles = operand.loaded / static_cast<double>(cores_);
   const double longest =
@@ -140,6 +188,11 @@ void LayerTimeline::load(const LayerDemand& layer, const OperandDemand& operand,
 LayerTimeline::Wait LayerTimeline::wait(const LayerDemand& layer, std::size_t core) {
   const CoreDemand& own = layer.cores[core];
   Wait result;
+  for (const RoomWait& room : own.rooms) {
+    const double at = room_at(room, core);
+    if (!room.loads && room.before == 0) result.first = std::max(result.first, at);
+    result.last = std::max(result.last, at + own.compute * (1 - room.before));
+  }
   for (const OperandDemand& operand : layer.operands) {
     const std::vector<ShareNeed>& needs = of_core(operand, core);
     for (const ShareNeed& need : needs) {
@@ -170,8 +223,8 @@ LayerTimeline::Wait LayerTimeline::load_kernels(const LayerDemand& layer) const 
   for (std::size_t core = 0; core < cores_; ++core) {
     if (layer.cores[core].compute == 0) continue;
     const double from = std::max(
-        ahead(core), room_for(core, std::min(layer.kernel_bytes, room), room,
-                              [](const LayerDemand& before) { return before.kernel_bytes; }));
+        dispatched_[core], room_for(core, std::min(layer.kernel_bytes, room), room,
+                                    [](const LayerDemand& before) { return before.kernel_bytes; }));
     result.first = std::max(result.first, from);
   }
   return result;
@@ -181,7 +234,7 @@ void LayerTimeline::compute(const LayerDemand& layer, std::size_t core, const Wa
                             const Wait& kernels, CoreSpan& span) {
   const CoreDemand& own = layer.cores[core];
   double& engine = queues_[core].engines[static_cast<std::size_t>(layer.engines)];
-  span.begin = std::max({engine, data.first, kernels.first});
+  span.begin = std::max({engine, data.first, kernels.first, dispatched_[core]});
   if (load_before_arithmetic_) span.begin = std::max({span.begin, data.all, kernels.all});
   span.end = std::max(
       {span.begin + own.compute, data.last, kernels.all + own.compute / layer.kernel_tasks});
@@ -191,7 +244,7 @@ void LayerTimeline::compute(const LayerDemand& layer, std::size_t core, const Wa
 void LayerTimeline::copy(const LayerDemand& layer, std::size_t core, const Wait& data,
                          CoreSpan& span) {
   Queues& queues = queues_[core];
-  span.begin = std::max(queues.stores, data.all);
+  span.begin = std::max({queues.stores, data.all, dispatched_[core]});
   span.end = std::max(span.begin + layer.cores[core].compute,
                       take_data(span.begin, layer.copied / static_cast<double>(cores_)));
   span.store_begin = span.begin;
@@ -215,6 +268,7 @@ void LayerTimeline::store(const LayerDemand& layer, std::size_t core, CoreSpan& 
 void LayerTimeline::add(const LayerDemand& layer) {
   TESSERA_CHECK(layer.cores.size() == cores_, "{} cores of {}", layer.cores.size(), cores_);
   const bool kernels_last = chip_.dram.arbitration == Arbitration::kKernelsLast;
+  dispatch(layer);
   std::vector<Wait> data(cores_);
   const auto load_data = [&] {
     for (std::size_t core = 0; core < cores_; ++core) {
@@ -223,11 +277,15 @@ void LayerTimeline::add(const LayerDemand& layer) {
   };
   Wait kernels = load_kernels(layer);
   if (kernels_last) load_data();
+  LayerSpan on_way;
   if (layer.kernels > 0) {
     const double some = layer.kernels / layer.kernel_tasks;
+    on_way.begin = kernels.first;
     kernels.first = take_kernels(kernels.first, some);
     kernels.all = take_kernels(kernels.first, layer.kernels - some);
+    on_way.end = kernels.all;
   }
+  kernels_.push_back(on_way);
   if (!kernels_last) load_data();
   std::vector<CoreSpan>& spans = core_spans_.emplace_back(cores_);
   LayerSpan all;

@@ -48,6 +48,16 @@ struct OperandDemand {
 
 enum class LayerEngines : std::uint8_t { kArray, kLanes, kNone };
 
+// A core's tasks wait for room in its state buffer: until `done` of an earlier layer's part, from 0 to 1, is
+// done, or is stored, they do not go on after `before` of theirs, or of their loads.
+struct RoomWait {
+  LayerIndex layer = 0;
+  bool stored = false;
+  double done = 1;
+  bool loads = false;
+  double before = 0;
+};
+
 // A core's part of a layer. Its tasks, of `steps` rows each, make `slices` of the channels of each of
 // `bands` of the rows, all of a band first.
 struct CoreDemand {
@@ -57,6 +67,8 @@ struct CoreDemand {
   std::int64_t tasks = 0;  // of all engines
   double stores = 0;       // cycles of its own DMA engine
   double writes = 0;       // of the state buffer's ports, which loads have as well, for its results
+  double fetched = 0;      // cycles of all memories, for the descriptors of its tasks
+  std::vector<RoomWait> rooms = {};
 };
 
 struct LayerDemand {
@@ -78,6 +90,12 @@ struct LayerSpan {
   double begin = 0, end = 0;
 };
 
+// Of a core's program: when its first task is there, and what of it is asked for ahead of that, in cycles
+// of all memories.
+struct ProgramFetch {
+  double first = 0, ahead = 0;
+};
+
 class LayerTimeline {
  public:
   // The chip outlives it.
@@ -85,21 +103,37 @@ class LayerTimeline {
       : chip_(chip),
         cores_(cores),
         load_before_arithmetic_(load_before_arithmetic),
-        kernels_accepted_(2.0 * chip.dma.request_bytes / dram_sustained_bytes_per_cycle(chip)),
+        kernels_accepted_(kKernelRequests * chip.dma.request_bytes /
+                          dram_sustained_bytes_per_cycle(chip)),
         queues_(cores),
+        dispatched_(cores, 0),
         last_end_(cores, 0) {}
 
+  // From when to when the kernels of each layer are on their way, as a run before has found: what was
+  // accepted of those of later layers is in the way of data.
+  void expect(Table<LayerIndex, LayerSpan> kernels) { expected_ = std::move(kernels); }
+  // What comes before all layers: every core fetches the first two requests of its program, of so many
+  // cycles of all memories each, and the cores of a memory take turns.
+  void begin(const std::vector<ProgramFetch>& cores);
   // Behind those that were added before. `layer` has as many cores as the timeline.
   void add(const LayerDemand& layer);
 
   const Table<LayerIndex, LayerSpan>& spans() const { return spans_; }
+  // From when to when a layer's kernels were on their way; 0 where it has none.
+  const Table<LayerIndex, LayerSpan>& kernels() const { return kernels_; }
   double end() const { return end_; }  // of all so far, with what is stored
+
+  // About what a task takes of a program, and how many requests of kernels data find before them.
+  static constexpr std::int64_t kTaskBytes = 160;
+  static constexpr double kKernelRequests = 4;
 
  private:
   // When a core is done with what came before.
   struct Queues {
     std::array<double, 3> engines{};  // by LayerEngines
     double loads = 0, stores = 0;
+    double dispatched = 0;  // of the layer's tasks, those before the first
+    double fetched = 0;     // parts of the program that are asked for ahead: cycles of all memories
   };
   // A core's part of a layer.
   struct CoreSpan {
@@ -123,7 +157,9 @@ class LayerTimeline {
   template <typename Taken>
   double room_for(std::size_t core, std::int64_t size, std::int64_t room, const Taken& taken) const;
   double ahead(std::size_t core) const;  // of the task buffer
+  void dispatch(const LayerDemand& layer);
   Wait wait(const LayerDemand& layer, std::size_t core);
+  double room_at(const RoomWait& room, std::size_t core) const;
   void load(const LayerDemand& layer, const OperandDemand& operand, std::size_t core, Wait& wait);
   void add_wait(const CoreDemand& own, double arrival, double rows, Wait& wait) const;
   Wait load_kernels(const LayerDemand& layer) const;
@@ -133,6 +169,7 @@ class LayerTimeline {
   void store(const LayerDemand& layer, std::size_t core, CoreSpan& span);
   double take(ChannelTime& channel, double from, double cycles);
   double take_data(double from, double cycles);
+  bool meets_kernels(double from, double to) const;  // of later layers
   double take_kernels(double from, double cycles);
 
   const ChipConfig& chip_;
@@ -143,11 +180,12 @@ class LayerTimeline {
   ChannelTime data_;  // of it, without kernels that wait for data
   double owed_ = 0;   // parts of cycles of the channel
   std::vector<Queues> queues_;
+  std::vector<double> dispatched_;  // of the layer that is added: its first task, of each core
   std::vector<LayerDemand> before_;
   std::vector<std::vector<CoreSpan>> core_spans_;  // of each layer
   std::vector<std::vector<double>> ended_;  // of each layer: when a core has ended those before
   std::vector<double> last_end_;
-  Table<LayerIndex, LayerSpan> spans_;
+  Table<LayerIndex, LayerSpan> spans_, kernels_, expected_;
   double end_ = 0;
 };
 

@@ -11,11 +11,14 @@ ChipConfig chip_with(Arbitration arbitration) {
   chip.task_manager.task_buffer_entries = 8;
   chip.neural.kernel_bytes_per_partition = 1000;
   chip.dma.request_bytes = 64;
+  chip.task_manager.configuration_words_per_cycle = 64;  // a task a cycle
+  chip.task_manager.dispatch_cycles = 0;
   return chip;
 }
 // Cycles of kernels that the channel has accepted before data.
 double accepted(const ChipConfig& chip) {
-  return 2.0 * chip.dma.request_bytes / dram_sustained_bytes_per_cycle(chip);
+  return LayerTimeline::kKernelRequests * chip.dma.request_bytes /
+         dram_sustained_bytes_per_cycle(chip);
 }
 
 CoreDemand work(double compute, double steps = 1) {
@@ -125,7 +128,57 @@ TEST(LayerTimeline, DataOvertakeKernelsThatComeLast) {
     copied.operands = {{.loaded = 100, .passage = {100}}};
     timeline.add(copied);
     const bool last = arbitration == Arbitration::kKernelsLast;
-    EXPECT_EQ(timeline.spans().back().begin, last ? 100 + accepted(chip) : 1100);
+    EXPECT_EQ(timeline.spans().back().begin, last ? 2 + 100 + accepted(chip) : 1100);
+  }
+}
+
+// Two requests are on their way already when the data are asked for.
+TEST(LayerTimeline, KernelsOfLaterLayersAreInTheWayOfData) {
+  const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
+  for (const double until : {50.0, 1000.0}) {
+    LayerTimeline timeline(chip, 1, false);
+    timeline.expect({{}, {}, {.begin = 0, .end = until}});
+    LayerDemand reader = product(10, 0);
+    reader.cores[0].tasks = 100;
+    timeline.add(reader);
+    reader.operands = {{.loaded = 20, .passage = {20}}};
+    timeline.add(reader);
+    EXPECT_EQ(timeline.spans().back().begin, 100 + 20 + (until > 100 ? accepted(chip) : 0));
+  }
+}
+
+// The first task is there when the program's first request is; the second layer's when those of the first
+// have been dispatched.
+TEST(LayerTimeline, TasksComeOneBehindTheOther) {
+  ChipConfig chip = chip_with(Arbitration::kKernelsLast);
+  chip.task_manager.task_buffer_entries = 100;
+  LayerTimeline timeline(chip, 2, false);
+  timeline.begin({{.first = 40, .ahead = 10}, {.first = 70, .ahead = 10}});
+  LayerDemand layer;
+  layer.engines = LayerEngines::kLanes;
+  layer.cores = {work(5), work(5)};
+  layer.cores[0].tasks = layer.cores[1].tasks = 30;
+  timeline.add(layer);
+  timeline.add(layer);
+  EXPECT_EQ(timeline.spans()[0].begin, 40);
+  EXPECT_EQ(timeline.spans()[1].begin, 40 + 30);
+  EXPECT_EQ(timeline.spans()[1].end, 70 + 30 + 5);
+}
+
+// The layer before last leaves its room when it is done by half, or stored.
+TEST(LayerTimeline, ALayerWaitsForRoomInTheStateBuffer) {
+  const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
+  for (const bool stored : {false, true}) {
+    LayerTimeline timeline(chip, 1, false);
+    LayerDemand first = product(1000, 0);
+    first.cores[0].stores = first.stored = 300;
+    timeline.add(first);
+    LayerDemand later;
+    later.engines = LayerEngines::kLanes;
+    later.cores = {work(100)};
+    later.cores[0].rooms = {{.layer = 0, .stored = stored, .done = stored ? 1.0 : 0.5}};
+    timeline.add(later);
+    EXPECT_EQ(timeline.spans().back().begin, stored ? 1300 : 500);
   }
 }
 
@@ -213,7 +266,7 @@ TEST(LayerTimeline, AFewResultsAreStoredBehindKernels) {
     last.cores[0].stores = last.stored = 0;
     last.operands = {{.needs = {{{.maker = 1, .writer = 0}}}}};
     timeline.add(last);
-    EXPECT_EQ(timeline.spans()[2].begin, few ? 1005 : 15 + accepted(chip)) << few;
+    EXPECT_EQ(timeline.spans()[2].begin, few ? 1005 : 2 + 15 + accepted(chip)) << few;
   }
 }
 

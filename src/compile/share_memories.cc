@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "arch/dram_config.h"
 #include "base/check.h"
 #include "base/quantity.h"
 #include "compile/surface_conventions.h"
@@ -108,9 +109,13 @@ std::vector<MemoryRun> runs_of(const std::vector<MemorySet>& memories) {
 
 class MemoryPlacer {
  public:
-  MemoryPlacer(const StoragePlan& storages, const Addresses& addresses,
+  MemoryPlacer(const ChipConfig& chip, const StoragePlan& storages, const Addresses& addresses,
                const std::vector<std::uint8_t>& memory_of_core, std::vector<EmittedTasks>& cores)
-      : storages_(storages), addresses_(addresses), memory_of_core_(memory_of_core), cores_(cores) {
+      : chip_(chip),
+        storages_(storages),
+        addresses_(addresses),
+        memory_of_core_(memory_of_core),
+        cores_(cores) {
     memories_ = 1 + *std::max_element(memory_of_core.begin(), memory_of_core.end());
   }
 
@@ -197,11 +202,23 @@ class MemoryPlacer {
         } else if (task.engine == EngineKind::kLoad) {
           const auto& transfer = std::get<TransferTask>(task.config);
           const isa::DramAddress& from = transfer.dram.address;
-          if (placed(from.base) && !whole(from) && parts_of(task).empty()) keep_whole(from);
+          if (!placed(from.base) || whole(from)) continue;
+          const std::size_t parts = parts_of(task).size();
+          if (parts == 0 || too_many(parts, from)) keep_whole(from);
         }
       }
     }
   }
+
+  // Loads begin one behind the other. In one memory the storage is written and read by all cores.
+  bool too_many(std::size_t parts, const isa::DramAddress& from) const {
+    if (parts <= kPartsOfMemoryMax * static_cast<std::size_t>(memories_)) return false;
+    const auto bytes = static_cast<double>(storages_.storages[storage_at(from)].bytes());
+    const double in_one = kPassesOfWhole * bytes / dram_sustained_bytes_per_cycle(chip_);
+    return static_cast<double>(parts) * chip_.dma.task_start_cycles > in_one;
+  }
+  static constexpr std::size_t kPartsOfMemoryMax = 2;
+  static constexpr double kPassesOfWhole = 4;
 
   // The memory that has all that a copy reads.
   std::optional<std::uint8_t> source_of(const TaskDescriptor& task) {
@@ -322,11 +339,8 @@ class MemoryPlacer {
     return bands;
   }
 
-  // Whether rows of the load's surface may be named by a surface of their own.
   static bool may_cut(const TaskDescriptor& task) {
-    const isa::BufferSurface& buffer = std::get<TransferTask>(task.config).buffer;
-    return !buffer.broadcast_images && !buffer.broadcast_rows &&
-           buffer.ring_rows >= buffer.images * buffer.rows;
+    return may_cut_rows(std::get<TransferTask>(task.config));
   }
   static TaskDescriptor from(TaskDescriptor task, std::uint8_t memory) {
     task.header.memories.source = memory;
@@ -403,6 +417,7 @@ class MemoryPlacer {
     return {std::move(task)};
   }
 
+  const ChipConfig& chip_;
   const StoragePlan& storages_;
   const Addresses& addresses_;
   const std::vector<std::uint8_t>& memory_of_core_;
@@ -418,11 +433,17 @@ class MemoryPlacer {
 
 }  // namespace
 
-void place_in_memories(const StoragePlan& storages, const Addresses& addresses,
-                       const std::vector<std::uint8_t>& memory_of_core,
+bool may_cut_rows(const isa::TransferTask& load) {
+  const isa::BufferSurface& buffer = load.buffer;
+  return !buffer.broadcast_images && !buffer.broadcast_rows &&
+         buffer.ring_rows >= buffer.images * buffer.rows;
+}
+
+void place_in_memories(const ChipConfig& chip, const StoragePlan& storages,
+                       const Addresses& addresses, const std::vector<std::uint8_t>& memory_of_core,
                        std::vector<EmittedTasks>& cores) {
   if (memory_of_core.empty() || std::ranges::count(memory_of_core, 0) == std::ssize(cores)) return;
-  MemoryPlacer(storages, addresses, memory_of_core, cores).run();
+  MemoryPlacer(chip, storages, addresses, memory_of_core, cores).run();
 }
 
 }  // namespace tessera::compile

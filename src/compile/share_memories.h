@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "arch/chip_config.h"
 #include "compile/emit.h"
 #include "compile/storage.h"
 #include "isa/remote_dependencies.h"
@@ -17,11 +18,15 @@
 namespace tessera::compile {
 
 // Names in all tasks the memories that they read and write, and cuts loads from several of them.
-// `memory_of_core` as in isa/card_program.h. A storage of which some task could not be cut so lies in
-// one memory as a whole. Tasks have no dependencies yet; storages lie apart.
-void place_in_memories(const StoragePlan& storages, const Addresses& addresses,
-                       const std::vector<std::uint8_t>& memory_of_core,
+// `memory_of_core` as in isa/card_program.h. A storage lies in one memory as a whole if some task could not
+// be cut so, or into so many small loads that they would take longer to begin than all of it to move.
+// Tasks have no dependencies yet; storages lie apart.
+void place_in_memories(const ChipConfig& chip, const StoragePlan& storages,
+                       const Addresses& addresses, const std::vector<std::uint8_t>& memory_of_core,
                        std::vector<EmittedTasks>& cores);
+
+// Whether rows of a load may be loaded by a task of their own: their places in the buffer have addresses.
+bool may_cut_rows(const isa::TransferTask& load);
 
 // Gives loads of several cores that make the same requests of the same memory, of one layer and in
 // orders that fit together, numbers of shares from 1 on; returns how many. Memories are named. Nobody

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
@@ -9,7 +10,10 @@
 #include <variant>
 
 #include "arch/dram_config.h"
+#include "compile/dram_order.h"
 #include "compile/estimate.h"
+#include "compile/share_memories.h"
+#include "compile/share_rooms.h"
 #include "isa/dma_time.h"
 #include "isa/dma_work.h"
 #include "isa/task_hazard.h"
@@ -51,6 +55,17 @@ void ShareTransfers::add(const isa::TaskDescriptor& task, const isa::TransferTas
   // A task is configured beside the one before it.
   const Cycles moving = estimate_task(task, chip) - time.start - time.completion;
   passage += static_cast<double>(std::max(moving, time.start));
+}
+
+void ShareTransfers::add(const StorageView& view, std::int64_t element_bytes,
+                         const ChipConfig& chip) {
+  const std::int64_t in_bursts = burst_bytes(view, element_bytes, dram_burst_bytes(chip));
+  const double cycles = static_cast<double>(in_bursts) / dram_sustained_bytes_per_cycle(chip);
+  useful += static_cast<double>(std::accumulate(view.extents.begin(), view.extents.end(),
+                                                element_bytes, std::multiplies<>()));
+  bursts += static_cast<double>(in_bursts);
+  passage += cycles;
+  memory += cycles;
 }
 
 namespace {
@@ -128,7 +143,8 @@ class SideFinder {
         sides_(layers_),
         kernels_(layers_, std::vector<KernelLoads>(memories)),
         bytes_(layers_, std::vector<double>(memories, 0)),
-        copies_(layers_) {}
+        copies_(layers_),
+        rooms_(find_rooms(draft, chip_)) {}
 
   Table<LayerIndex, LayerSide> run() {
     for (std::size_t core = 0; core < cores_; ++core) add_core(core);
@@ -136,6 +152,7 @@ class SideFinder {
       LayerSide& side = sides_[i];
       if (side.compute == 0) take_copies(static_cast<LayerIndex>(i), copies_[i], side);
       side.kernel_bytes = *std::ranges::max_element(bytes_[i]);
+      if (side.stores.useful == 0) add_kept(static_cast<LayerIndex>(i), side.stores);
     }
     return std::move(sides_);
   }
@@ -165,7 +182,20 @@ class SideFinder {
       LayerSide& side = sides_[i];
       works[i].slowest(side);
       side.cores.push_back(works[i].demand(bands_of(draft_.work[i].pieces[core])));
+      side.cores.back().rooms = std::move(rooms_[i][core]);
       side.shares.push_back(works[i].share());
+    }
+  }
+
+  // Results that stay where all layers are cut the same way, and have to be stored where they are not.
+  void add_kept(LayerIndex layer, ShareTransfers& stores) const {
+    for (const std::vector<Piece>& pieces : draft_.work[layer].pieces) {
+      for (const Piece& piece : pieces) {
+        const StorageView& view = piece.output.view;
+        if (view.storage < 0) continue;
+        const Storage& storage = draft_.prepared.storages.storages[view.storage];
+        stores.add(view, format_bytes(storage.format), chip_);
+      }
     }
   }
 
@@ -179,6 +209,7 @@ class SideFinder {
       LayerSide& side = sides_[task.layer];
       const bool load = task.engine == isa::EngineKind::kLoad;
       (load ? side.loads : side.stores).add(task, *move, chip_);
+      if (load && !may_cut_rows(*move)) side.cuts_rows = false;
     } else if (std::holds_alternative<isa::CopyTask>(task.config)) {
       CopyWork& work = copies_[task.layer];
       work.of_cores.resize(cores_);
@@ -244,7 +275,8 @@ class SideFinder {
   Table<LayerIndex, LayerSide> sides_;
   std::vector<std::vector<KernelLoads>> kernels_;  // by layer and memory, as the next
   std::vector<std::vector<double>> bytes_;
-  std::vector<CopyWork> copies_;  // by layer
+  std::vector<CopyWork> copies_;                                 // by layer
+  Table<LayerIndex, std::vector<std::vector<RoomWait>>> rooms_;  // by layer and core
 };
 
 }  // namespace

@@ -21,6 +21,8 @@ struct ShareTransfers {
 
   void add(const isa::TaskDescriptor& task, const isa::TransferTask& transfer,
            const ChipConfig& chip);
+  // What would be moved of a storage in the order of its view.
+  void add(const StorageView& view, std::int64_t element_bytes, const ChipConfig& chip);
   double padding() const { return useful == 0 ? 1 : bursts / useful; }
   double cycles_per_byte() const { return useful == 0 ? 0 : passage / useful; }
   // Of the memory, with the rows that short runs open.
@@ -32,6 +34,7 @@ struct LayerSide {
   Cycles compute = 0;             // of the slowest core
   std::vector<CoreDemand> cores;  // without what they store
   bool neural = false;            // which engines take that long
+  bool cuts_rows = true;          // of what it loads (may_cut_rows())
   bool copies = false;            // none: it is copied in DRAM, at the speed of the busiest memory
   double copied = 0;              // of all memories together
   double first = 1;  // part of the time after which the first rows of the results are there

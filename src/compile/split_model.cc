@@ -13,6 +13,7 @@
 #include "arch/dram_config.h"
 #include "arch/dram_sharing.h"
 #include "base/check.h"
+#include "compile/memory_cut.h"
 #include "compile/share_sides.h"
 #include "compile/surface_conventions.h"
 
@@ -117,20 +118,29 @@ class SplitModel::Implementation {
   ModelRun run(const std::vector<Split>& of_nodes) const {
     ModelRun result;
     const auto way_of = [&](graph::NodeIndex node) { return way_in(of_nodes, node); };
-    LayerTimeline timeline(setting_.chip, cores_, setting_.choice.load_before_arithmetic);
-    const Table<LayerIndex, Stored> stored = find_stored_by(way_of);
+    const Stores stores = find_stores(way_of);
+    std::vector<LayerDemand> demands;
     for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
       const graph::NodeIndex node = layers()[layer].node;
       const LayerSide& side = sides_[node < 0 ? 0 : way_of(node)][layer];
-      timeline.add(demand_of(layer, stored[layer], way_of));
+      demands.push_back(demand_of(layer, stores, way_of));
       std::vector<double>& shares = result.shares.emplace_back();
       const double moved = cost(layer, way_of).moved();
       for (std::size_t core = 0; core < cores_; ++core) {
         shares.push_back(side.shares[core] == 0 ? moved : side.shares[core]);
       }
     }
-    result.layers = timeline.spans();
-    result.cycles = timeline.end();
+    // Kernels come ahead of their layers, in the way of what those before move: once to see when.
+    Table<LayerIndex, LayerSpan> kernels;
+    for (int turn = 0; turn < 2; ++turn) {
+      LayerTimeline timeline(setting_.chip, cores_, setting_.choice.load_before_arithmetic);
+      timeline.expect(std::move(kernels));
+      timeline.begin(program_fetches(demands));
+      for (const LayerDemand& demand : demands) timeline.add(demand);
+      kernels = timeline.kernels();
+      result.layers = timeline.spans();
+      result.cycles = timeline.end();
+    }
     return result;
   }
 
@@ -151,7 +161,9 @@ class SplitModel::Implementation {
     LayerIndex layer = 0;
     graph::NodeIndex node = -1;
     double elements = 0;  // of all cores
-    std::array<Share, kSplitWays> written;
+    std::array<Share, kSplitWays> written = {};
+    // By its ways and those of the reader, of each of the reader's cores; where there are several memories.
+    std::array<std::array<std::vector<SampleMemories>, kSplitWays>, kSplitWays> samples = {};
   };
 
   // An operand that layers of the graph make.
@@ -252,7 +264,7 @@ class SplitModel::Implementation {
     storage_bytes_.push_back(static_cast<double>(storage.bytes()));
     element_bytes_.push_back(static_cast<double>(format_bytes(storage.format)));
     writers_.push_back(uses.writers);
-    is_copied_.push_back(!uses.copies.empty());
+    is_copied_.push_back(false);
     if (uses.writers.empty()) return;
     const LayerIndex last = *std::ranges::max_element(uses.writers);
     if (storage.base == isa::BaseIndex::kOutput) outputs_[last].push_back(index);
@@ -274,7 +286,8 @@ class SplitModel::Implementation {
       if (!plane) plane = ChannelPlane::of(view, storage.elements);
     }
     for (const LayerIndex writer : uses.writers) {
-      operand.writers.push_back({writer, layers()[writer].node, output_elements(writer), {}});
+      operand.writers.push_back({writer, layers()[writer].node, output_elements(writer)});
+      find_samples(reader, input, operand.writers.back());
       operand.may_stay = operand.may_stay && writes_buffer(layers()[writer]);
       for (std::size_t way = 0; plane && way < drafts_.size(); ++way) {
         operand.writers.back().written[way] = regions(*plane, way, writer, -1);
@@ -297,6 +310,26 @@ class SplitModel::Implementation {
       });
     }
     return operand;
+  }
+
+  void find_samples(LayerIndex reader, std::size_t input, Writer& writer) const {
+    if (memories_ == 1) return;
+    for (std::size_t way = 0; way < drafts_.size(); ++way) {
+      std::vector<WrittenView> written;
+      for (std::size_t core = 0; core < cores_; ++core) {
+        for (const Piece& piece : drafts_[way].work[writer.layer].pieces[core]) {
+          written.emplace_back(piece.output.view, memory_of(core));
+        }
+      }
+      for (std::size_t own = 0; own < drafts_.size(); ++own) {
+        for (const std::vector<Piece>& pieces : drafts_[own].work[reader].pieces) {
+          SampleMemories& samples = writer.samples[way][own].emplace_back();
+          samples.fill(kNoMemory);
+          if (pieces.empty()) continue;
+          samples = sample_memories(pieces.front().inputs[input].view, written);
+        }
+      }
+    }
   }
 
   double output_elements(LayerIndex layer) const {
@@ -526,10 +559,10 @@ class SplitModel::Implementation {
   // Of latency() what is not the transfers' own time, which the timeline knows: cores that ask at once wait
   // for each other's rows.
   double beside_transfers() const {
-    const double answers = kAnswerCycles + kTurnCycles * (cores_of_memory() - 1);
-    return latency() - 2 * (kMemoryCycles - answers);
+    return latency() - 2.0 * setting_.chip.dma.task_start_cycles -
+           2 * (kMemoryCycles - kAnswerCycles - kTurnCycles * (cores_of_memory() - 1));
   }
-  static constexpr double kAnswerCycles = 25, kTurnCycles = 7;
+  static constexpr double kAnswerCycles = 22, kTurnCycles = 5;
 
   // Of one memory, in bytes a cycle.
   double memory_rate() const { return dram_sustained_bytes_per_cycle(setting_.chip); }
@@ -672,27 +705,33 @@ class SplitModel::Implementation {
     double bytes = 0, bursts = 0;
     double cycles = 0, longest = 0;  // of one memory; where it lies in one or in several
   };
+  struct Stores {
+    Table<LayerIndex, Stored> by_layer;
+    Table<StorageIndex, bool> in_one_memory;
+  };
 
-  // It lies in one memory (compile/share_memories.h): copies read or write it, or layers that are cut in
-  // several ways make parts of its rows.
+  // The storage lies in one memory (compile/share_memories.h): loads cannot be cut into some from each.
   template <typename WayOf>
-  bool in_one_memory(StorageIndex storage, const std::vector<Writer>& writers,
+  bool in_one_memory(LayerIndex layer, const Operand& operand, std::size_t own,
                      const WayOf& way_of) const {
-    if (is_copied_[static_cast<std::size_t>(storage)]) return true;
-    bool parts_of_rows = false, one_way = true;
-    std::size_t first = 0;
-    for (const Writer& writer : writers) {
+    std::vector<SampleMemories> samples(cores_);
+    for (SampleMemories& of_core : samples) of_core.fill(kNoMemory);
+    for (const Writer& writer : operand.writers) {
       const std::size_t way = writer.node < 0 ? 0 : way_of(writer.node);
-      if (&writer == &writers.front()) first = way;
-      one_way = one_way && way == first;
-      parts_of_rows = parts_of_rows || !writer.written[way];
+      for (std::size_t core = 0; core < cores_; ++core) {
+        for (std::size_t i = 0; i < samples[core].size(); ++i) {
+          samples[core][i] = std::min(samples[core][i], writer.samples[way][own][core][i]);
+        }
+      }
     }
-    return parts_of_rows && !one_way;
+    return !std::ranges::all_of(samples, [&](const SampleMemories& of_core) {
+      return loads_of_one_memory_each(of_core, sides_[own][layer].cuts_rows);
+    });
   }
 
   // Of each layer what others, or the host, take of it by way of memory.
   template <typename WayOf>
-  Table<LayerIndex, Stored> find_stored_by(const WayOf& way_of) const {
+  Stores find_stores(const WayOf& way_of) const {
     Table<StorageIndex, double> of_storages(storage_bytes_.size(), 0);
     Table<StorageIndex, bool> whole(is_copied_);
     for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
@@ -702,7 +741,9 @@ class SplitModel::Implementation {
         const Ends ends = ends_of(layer, operand, own, way_of);
         const double bytes = traffic(operand, own, ends).stored / ends.store_padding;
         of_storages[operand.storage] = std::max(of_storages[operand.storage], bytes);
-        if (in_one_memory(operand.storage, operand.writers, way_of)) whole[operand.storage] = true;
+        if (memories_ > 1 && !ends.kept && in_one_memory(layer, operand, own, way_of)) {
+          whole[operand.storage] = true;
+        }
       }
       for (const auto& [storage, writers] : copied_[layer]) {
         of_storages[storage] = storage_bytes_[static_cast<std::size_t>(storage)];
@@ -731,7 +772,34 @@ class SplitModel::Implementation {
         stored[writer].longest += cycles / (whole[s] ? 1 : memories);
       }
     }
-    return stored;
+    return {std::move(stored), std::move(whole)};
+  }
+
+  // Of all memories, for the descriptors of so many tasks.
+  double fetch_cycles(std::int64_t tasks) const {
+    return static_cast<double>(tasks * LayerTimeline::kTaskBytes) /
+           (memory_rate_shared_ * static_cast<double>(memories_));
+  }
+  // Cores of one memory take turns at the requests for the beginning of their programs.
+  std::vector<ProgramFetch> program_fetches(const std::vector<LayerDemand>& demands) const {
+    std::vector<std::int64_t> tasks(cores_, 0);
+    for (const LayerDemand& demand : demands) {
+      for (std::size_t core = 0; core < cores_; ++core) tasks[core] += demand.cores[core].tasks;
+    }
+    const ChipConfig& chip = setting_.chip;
+    const std::int64_t asked =
+        chip.task_manager.fetch_bytes != 0 ? chip.task_manager.fetch_bytes : chip.dma.request_bytes;
+    std::vector<double> in_turn(memories_, kMemoryCycles / 2);
+    std::vector<ProgramFetch> result;
+    for (std::size_t core = 0; core < cores_; ++core) {
+      const std::int64_t bytes = tasks[core] * LayerTimeline::kTaskBytes;
+      double& turn = in_turn[memory_of(core)];
+      turn += static_cast<double>(std::min(bytes, asked)) / memory_rate();
+      const auto ahead = static_cast<double>(std::min(bytes, 2 * asked));
+      result.push_back(
+          {.first = turn, .ahead = ahead / (memory_rate_shared_ * static_cast<double>(memories_))});
+    }
+    return result;
   }
 
   // What each reader needs of each writer; of all of them where that is not known.
@@ -770,7 +838,8 @@ class SplitModel::Implementation {
 
   // What a layer asks of engines and memories.
   template <typename WayOf>
-  LayerDemand demand_of(LayerIndex layer, const Stored& stored, const WayOf& way_of) const {
+  LayerDemand demand_of(LayerIndex layer, const Stores& stores, const WayOf& way_of) const {
+    const Stored& stored = stores.by_layer[layer];
     const graph::NodeIndex node = layers()[layer].node;
     const std::size_t own = node < 0 ? 0 : way_of(node);
     const LayerSide& side = sides_[own][layer];
@@ -790,11 +859,12 @@ class SplitModel::Implementation {
         demand.cores, [](const CoreDemand& core) { return core.compute > 0; }));
     for (CoreDemand& core : demand.cores) {
       if (core.compute == 0) continue;
+      core.fetched = fetch_cycles(core.tasks);
       core.stores = std::max(passage(side.stores, stored.bytes / work), stored.longest);
       core.writes = write_cycles(layer) / work;
     }
     for (const Operand& operand : operands_[layer]) {
-      demand.operands.push_back(demand_of(layer, operand, own, rate, way_of));
+      demand.operands.push_back(demand_of(layer, operand, own, rate, stores, way_of));
     }
     const auto wait_for = [&](LayerIndex maker) {
       OperandDemand& asked = demand.operands.emplace_back();
@@ -820,7 +890,7 @@ class SplitModel::Implementation {
   }
   template <typename WayOf>
   OperandDemand demand_of(LayerIndex layer, const Operand& operand, std::size_t own, double rate,
-                          const WayOf& way_of) const {
+                          const Stores& stores, const WayOf& way_of) const {
     const Ends ends = ends_of(layer, operand, own, way_of);
     const Traffic moved = traffic(operand, own, ends);
     OperandDemand asked;
@@ -830,9 +900,8 @@ class SplitModel::Implementation {
     LayerCost links;
     add_traffic(moved, links);
     asked.links = links.links();
-    if (in_one_memory(operand.storage, operand.writers, way_of)) {
-      asked.links = std::max(asked.links, loaded);
-    }
+    const bool one = stores.in_one_memory[operand.storage];
+    if (one) asked.links = std::max(asked.links, loaded);
     asked.loads = operand.loads[own];
     asked.late = moved.crosses ? beside_transfers() : 0;
     const std::vector<double> bytes =
@@ -843,10 +912,7 @@ class SplitModel::Implementation {
       const std::size_t way = writer.node < 0 ? 0 : way_of(writer.node);
       add_needs(writer, writer.written[way], operand.read[own], ends.kept, asked);
     }
-    if (moved.crosses && memories_ > 1) {
-      const bool one = in_one_memory(operand.storage, operand.writers, way_of);
-      add_way_around(one, asked);
-    }
+    if (moved.crosses && memories_ > 1) add_way_around(one, asked);
     return asked;
   }
   // What lies in other memories comes around the ring, and from each of them by a task of its own.
@@ -898,7 +964,7 @@ class SplitModel::Implementation {
   std::vector<double> storage_bytes_;                     // of each storage, as the next
   std::vector<double> element_bytes_;
   std::vector<std::vector<LayerIndex>> writers_;
-  std::vector<bool> is_copied_;                       // from or to
+  std::vector<bool> is_copied_;                       // from it
   Table<LayerIndex, std::vector<Tabulated>> tables_;  // for the ways of counts_
 };
 

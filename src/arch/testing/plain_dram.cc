@@ -67,9 +67,12 @@ bool PlainDram::pass(bool columns, bool rows) {
   if (!refreshes_.empty()) return rows && (refresh_front() || end_activation());
   const double writes = static_cast<double>(writes_.size()) * 100;
   const auto capacity = static_cast<double>(capacity_);
-  if (!write_mode_ && (writes > capacity * settings_.write_high_percent || reads_.empty())) {
+  const bool overdue = overdue_ > 0 && writes_waiting() > 0;
+  if (!write_mode_ &&
+      (writes > capacity * settings_.write_high_percent || reads_.empty() || overdue)) {
     write_mode_ = true;
-  } else if (write_mode_ && writes < capacity * settings_.write_low_percent && !reads_.empty()) {
+  } else if (write_mode_ && writes < capacity * settings_.write_low_percent && !reads_.empty() &&
+             !overdue) {
     write_mode_ = false;
   }
   if (scan(write_mode_ ? writes_ : reads_, columns, rows)) return true;
@@ -165,7 +168,21 @@ void PlainDram::issue_announced() {
   }
 }
 
+std::int64_t PlainDram::writes_waiting() const {
+  return std::ssize(writes_) + std::ranges::count_if(owners_, &Burst::write);
+}
+
 void PlainDram::column(const Burst& burst) {
+  if (burst.write) {
+    read_since_ = 0;
+    overdue_ = std::max<std::int64_t>(0, overdue_ - 1);
+  } else {
+    read_since_ = writes_waiting() == 0 ? 0 : read_since_ + 1;
+    if (read_since_ > 0 && read_since_ == settings_.write_wait_bursts) {
+      overdue_ = writes_waiting();
+      read_since_ = 0;
+    }
+  }
   Bank& bank = banks_[burst.bank];
   Group& group = groups_[burst.group];
   PseudoChannel& channel = pseudo_channels_[burst.pseudo_channel];

@@ -60,6 +60,7 @@ class PlainDram {
   bool scan(std::deque<Burst>& queue, bool columns, bool rows);
   void issue(std::deque<Burst>& queue, std::size_t position, Command command);
   void column(const Burst& burst);
+  std::int64_t writes_waiting() const;
   void activate(const Burst& burst);
   void issue_announced();
   bool end_activation();
@@ -82,6 +83,7 @@ class PlainDram {
   std::deque<Burst> announced_;        // at most one: its column command comes next
   std::deque<std::size_t> refreshes_;  // pseudo-channels that are due
   std::vector<DramTransfer>* transfers_ = nullptr;
+  std::int64_t read_since_ = 0, overdue_ = 0;
   bool write_mode_ = false;
   DramCycles now_ = 0, refresh_at_ = 0, row_bus_from_ = 0;
   std::uint64_t serial_ = 0;
