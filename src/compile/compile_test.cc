@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <utility>
 
 #include "compile/testing/compiled_program.h"
 #include "compile/testing/random_graph.h"
+#include "compile/transposition.h"
 #include "isa/header_operands.h"
 #include "isa/verify.h"
 #include "link/link.h"
@@ -151,6 +154,44 @@ TEST(Compile, ConcatenationOfResultsNeedsNoCopy) {
     EXPECT_FALSE(std::holds_alternative<isa::CopyTask>(task->config));
   }
   EXPECT_EQ(tasks_on(program, EngineKind::kStore).size(), 1u);  // the output
+}
+
+TEST(Compile, APaddedLineIsStoredWhereItLiesAndItsMarginsAreFilled) {
+  GraphBuilder builder(1);
+  const auto line = builder.unary(builder.input({1, 1, 1, 4096}), UnaryFunction::kSigmoid);
+  const auto padded = builder.slice(line, 3, 0, 4096);  // 32 zeros before it and behind it, below
+  const auto result = builder.unary(padded, UnaryFunction::kTanh);
+  builder.output(result);
+  graph::Graph graph = *builder.take();
+  for (const graph::TensorId id : {padded, result}) graph.tensor(id).dims = {1, 1, 1, 4160};
+  for (graph::Node& node : graph.nodes) {
+    if (node.kind() != graph::NodeKind::kMove) continue;
+    auto& move = node.as<graph::MoveAttributes>();
+    move.has_fill = true;
+    move.copies[0].output_offset = 32;
+  }
+  const Program program =
+      build(std::make_shared<const graph::Graph>(std::move(graph)), ChipConfig{});
+  int fills = 0;
+  for (const TaskDescriptor* task : tasks_on(program, EngineKind::kStore)) {
+    const auto* const copy = std::get_if<isa::CopyTask>(&task->config);
+    if (copy == nullptr) continue;
+    EXPECT_TRUE(copy->fill);
+    EXPECT_EQ(copy->extents, std::vector<std::int64_t>{32});
+    ++fills;
+  }
+  EXPECT_EQ(fills, 2);
+}
+
+TEST(Compile, StepsOfACopyHaveFourKilobytesAtLeast) {
+  const auto steps = [](std::int64_t elements) {
+    const StridedWalk walk{0, {elements}, {1}};
+    return copy_task({.from = walk, .to = walk}, Format::kF16).bands.steps();
+  };
+  EXPECT_EQ(steps(1), 1);
+  EXPECT_EQ(steps(4095), 1);
+  EXPECT_EQ(steps(8192), 4);
+  EXPECT_EQ(steps(1 << 20), 24);
 }
 
 TEST(Compile, AnyPermutationOfAResidentTensorStaysInTheStateBuffer) {

@@ -7,6 +7,7 @@
 #include "compile/kernel_memory.h"
 #include "compile/pieces.h"
 #include "compile/residency.h"
+#include "compile/transposition.h"
 #include "isa/psum.h"
 #include "isa/work.h"
 
@@ -247,33 +248,18 @@ class Emitter {
   }
 
   void emit_copy(const Piece& piece, const PlannedCopy& copy) {
-    const std::int64_t element = format_bytes(storage(copy.destination).format);
-    CopyTask task;
-    task.fill = copy.fill;
-    task.fill_bits = copy.fill_bits;
-    task.element_bytes = static_cast<std::uint32_t>(element);
-    for (std::size_t i = 0; i < copy.to.extents.size(); ++i) {
-      if (copy.to.extents[i] == 1 && copy.to.extents.size() > 1) continue;
-      task.extents.push_back(copy.to.extents[i]);
-      task.source_strides.push_back(copy.fill ? 0 : copy.from.strides[i] * element);
-      task.destination_strides.push_back(copy.to.strides[i] * element);
-    }
-    if (task.extents.empty()) {
-      task.extents = {1};
-      task.source_strides = task.destination_strides = {0};
-    }
-    task.destination = addresses_[copy.destination];
-    task.destination.offset += static_cast<std::uint64_t>(copy.to.offset * element);
-    touch_home(copy.destination);
-    if (!copy.fill) {
-      task.source = addresses_[copy.source];
-      task.source.offset += static_cast<std::uint64_t>(copy.from.offset * element);
-      touch_home(copy.source);
-    }
-    const std::int64_t rows = task.extents[0];
-    const Bands bands{1, static_cast<std::uint32_t>(rows),
-                      static_cast<std::uint32_t>(ceil_div(rows, kStepsWanted))};
-    add(piece, EngineKind::kStore, bands, std::move(task));
+    const Format format = storage(copy.destination).format;
+    isa::TaskDescriptor made = copy_task(copy, format);
+    auto& task = std::get<CopyTask>(made.config);
+    const auto address = [&](StorageIndex index, std::int64_t elements) {
+      isa::DramAddress place = addresses_[index];
+      place.offset += static_cast<std::uint64_t>(elements * format_bytes(format));
+      touch_home(index);
+      return place;
+    };
+    task.destination = address(copy.destination, copy.to.offset);
+    if (!copy.fill) task.source = address(copy.source, copy.from.offset);
+    add(piece, made.engine, made.bands, std::move(task));
   }
 
   // The slice's offset in kernel memory, fetched if it is not there.

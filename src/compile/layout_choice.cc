@@ -214,8 +214,19 @@ class Chooser {
     for (const Candidate& other : state.candidates) {
       if (other.inputs == candidate.inputs && other.output == candidate.output) return;
     }
-    candidate.cycles = work_cycles(node, candidate);
+    candidate.cycles = std::max<Cycles>(0, work_cycles(node, candidate) - arrival(node, candidate));
     state.candidates.push_back(std::move(candidate));
+  }
+
+  // What a node makes of the network's input it makes while that comes, piece by piece.
+  Cycles arrival(const Node& node, const Candidate& candidate) const {
+    if (node.kind() != NodeKind::kElementwise) return 0;
+    Cycles cycles = 0;
+    for (const StorageView& in : candidate.inputs) {
+      if (in.storage < 0 || plan_.storages[in.storage].base != isa::BaseIndex::kInput) continue;
+      cycles = std::max(cycles, transfer_cycles(in));
+    }
+    return cycles;
   }
 
   // Only nodes with a choice need a figure.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "graph/move_box.h"
 
 namespace tessera::compile {
 namespace {
@@ -166,10 +167,18 @@ class Attempt {
     }
     homes_.resize(graph_.nodes.size());
     auto& homed = homes_[static_cast<std::size_t>(&node - graph_.nodes.data())];
+    const bool may_home = !move.has_fill || has_margins(move, out);
     for (const graph::CopyBox& box : move.copies) {
-      homed.push_back(!move.has_fill &&
+      homed.push_back(may_home &&
                       rehome(box, node.inputs[static_cast<std::size_t>(box.input)], out));
     }
+  }
+
+  // All of the input lies side by side in the output, and what is filled before it and behind it.
+  bool has_margins(const MoveAttributes& move, TensorId out) {
+    if (move.copies.size() != 1 || !local(out).map.is_dense()) return false;
+    const graph::CopyBox box = graph::simplified(move.copies[0]);
+    return box.extents.size() == 1 && box.input_strides[0] == 1 && box.output_strides[0] == 1;
   }
 
   // The order of the axes in which the only readers of a Move's output, Moves themselves, walk it,
@@ -361,7 +370,13 @@ class Attempt {
     const Storage& own = plan_.storages[local(out).storage];
     if (own.owner != out) return;  // folded
     const std::int64_t total = elements(out);
-    if (move.has_fill && total > 0 && !local(out).map.is_dense()) {
+    const auto& homed = homes_[static_cast<std::size_t>(&node - graph_.nodes.data())];
+    if (move.has_fill && homed.size() == 1 && homed[0]) {
+      const std::int64_t first = move.copies[0].output_offset;
+      const std::int64_t end = first + graph::box_elements(move.copies[0]);
+      fill_range(move, out, 0, first, plan.copies);
+      fill_range(move, out, end, total - end, plan.copies);
+    } else if (move.has_fill && total > 0 && !local(out).map.is_dense()) {
       // Any order of the elements will do.
       plan.copies.push_back({.fill = true,
                              .fill_bits = move.fill,
@@ -369,10 +384,8 @@ class Attempt {
                              .from = {0, {total}, {0}},
                              .to = {0, {total}, {1}}});
     } else if (move.has_fill && total > 0) {
-      add_copy({.fill = true, .fill_bits = move.fill, .from = {}, .to = {}}, TensorId{},
-               {0, {total}, {0}}, out, {0, {total}, {1}}, plan.copies);
+      fill_range(move, out, 0, total, plan.copies);
     }
-    const auto& homed = homes_[static_cast<std::size_t>(&node - graph_.nodes.data())];
     for (std::size_t i = 0; i < move.copies.size(); ++i) {
       const graph::CopyBox& box = move.copies[i];
       if (homed[i] || std::count(box.extents.begin(), box.extents.end(), 0) > 0) continue;
@@ -380,6 +393,13 @@ class Attempt {
                {box.input_offset, box.extents, box.input_strides}, out,
                {box.output_offset, box.extents, box.output_strides}, plan.copies);
     }
+  }
+
+  void fill_range(const MoveAttributes& move, TensorId out, std::int64_t first, std::int64_t count,
+                  std::vector<PlannedCopy>& copies) {
+    if (count == 0) return;
+    add_copy({.fill = true, .fill_bits = move.fill, .from = {}, .to = {}}, TensorId{},
+             {0, {count}, {0}}, out, {first, {count}, {1}}, copies);
   }
 
   void add_copy(PlannedCopy copy, TensorId in, const StridedWalk& from, TensorId out,

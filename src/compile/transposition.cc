@@ -14,6 +14,8 @@ namespace {
 
 // Steps of a transfer, as tasks are emitted.
 constexpr std::int64_t kStepsWanted = 24;
+// Steps of a copy are no shorter: each waits for the memory twice, to be read and to be written.
+constexpr std::int64_t kCopyStepBytes = 4096;
 
 // The task of a whole view, as emit.cc makes it; in DRAM from the beginning of a region.
 isa::TaskDescriptor transfer_task(const ChipConfig& chip, const StorageView& view, Format format,
@@ -262,24 +264,36 @@ Cycles transfer_task_cycles(const ChipConfig& chip, const StorageView& view, For
   return estimate_task(transfer_task(chip, view, format, isa::EngineKind::kLoad), chip);
 }
 
-Cycles copy_task_cycles(const ChipConfig& chip, const PlannedCopy& copy, Format format) {
+isa::TaskDescriptor copy_task(const PlannedCopy& copy, Format format) {
+  const std::int64_t element = format_bytes(format);
   isa::CopyTask task;
   task.fill = copy.fill;
-  task.element_bytes = static_cast<std::uint32_t>(format_bytes(format));
+  task.fill_bits = copy.fill_bits;
+  task.element_bytes = static_cast<std::uint32_t>(element);
+  std::int64_t bytes = element;
   for (std::size_t i = 0; i < copy.to.extents.size(); ++i) {
     if (copy.to.extents[i] == 1) continue;
+    bytes *= copy.to.extents[i];
     task.extents.push_back(copy.to.extents[i]);
-    task.destination_strides.push_back(copy.to.strides[i] * task.element_bytes);
-    task.source_strides.push_back(copy.fill ? 0 : copy.from.strides[i] * task.element_bytes);
+    task.source_strides.push_back(copy.fill ? 0 : copy.from.strides[i] * element);
+    task.destination_strides.push_back(copy.to.strides[i] * element);
   }
-  if (task.extents.empty()) task.extents = task.destination_strides = task.source_strides = {1};
+  if (task.extents.empty()) {
+    task.extents = {1};
+    task.source_strides = task.destination_strides = {0};
+  }
   const std::int64_t rows = task.extents[0];
+  const std::int64_t steps = std::clamp<std::int64_t>(bytes / kCopyStepBytes, 1, kStepsWanted);
   isa::TaskDescriptor result;
   result.engine = isa::EngineKind::kStore;
   result.bands = {1, static_cast<std::uint32_t>(rows),
-                  static_cast<std::uint32_t>(ceil_div(rows, kStepsWanted))};
+                  static_cast<std::uint32_t>(ceil_div(rows, steps))};
   result.config = std::move(task);
-  return estimate_task(result, chip);
+  return result;
+}
+
+Cycles copy_task_cycles(const ChipConfig& chip, const PlannedCopy& copy, Format format) {
+  return estimate_task(copy_task(copy, format), chip);
 }
 
 DmaTransposition dma_transposition(const ChipConfig& chip, const StorageView& view, Format format) {

@@ -55,7 +55,9 @@ std::int64_t transfer_bytes(const ChipConfig& chip, const StorageView& view, For
 Cycles transfer_cycles(const ChipConfig& chip, const StorageView& view, Format format);
 // The same with the start of the task and the latency of the memory.
 Cycles transfer_task_cycles(const ChipConfig& chip, const StorageView& view, Format format);
-// Of a copy from DRAM to DRAM, alone.
+// A copy from DRAM to DRAM, its addresses aside, in steps.
+isa::TaskDescriptor copy_task(const PlannedCopy& copy, Format format);
+// What it takes alone.
 Cycles copy_task_cycles(const ChipConfig& chip, const PlannedCopy& copy, Format format);
 // The planar engine takes surfaces from the first partition on.
 bool planar_can_turn(const BufferLayout& layout, const BufferLayout& target,

@@ -1,5 +1,7 @@
 #include "graph/graph.h"
 
+#include "graph/line_filters.h"
+
 namespace tessera::graph {
 
 const char* node_kind_name(NodeKind kind) {
@@ -47,6 +49,10 @@ std::int64_t node_macs(const Graph& graph, const Node& node) {
     const auto& conv = node.as<ConvAttributes>();
     const Shape& weights = graph.tensor(node.inputs[1]).dims;
     const Shape& y = graph.tensor(node.outputs[0]).dims;
+    const Tensor* const constant = graph.tensor(node.inputs[1]).constant.get();
+    if (conv.input_dilation_w == 1 && are_line_filters(constant, y)) {
+      return y[0] * y[3] * filter_terms(*constant).all;
+    }
     return y[0] * y[1] * weights[1] *
            taps_between_gaps({y[2], weights[2], conv.stride_h, conv.dilation_h, conv.pad_top,
                               conv.input_dilation_h}) *

@@ -4,6 +4,13 @@
 //   ConvTranspose  -> Conv with input dilation = strides, stride 1, the kernel flipped and its
 //                     channel axes exchanged, and pads dilation * (K - 1) - pad.
 //
+//   Conv of one long filter, or few, over a line of one channel -> Conv whose channels are neighbouring
+//                     samples, and whose outputs are neighbouring outputs
+//
+//     x0 x1 x2 ...  =>  x0 x3 x6 ..     3 outputs at once, each with the filter further down
+//                       x1 x4 x7 ..
+//                       x2 x5 x8 ..
+//
 //   Conv over a long line (height 1) -> MatMul of the columns under the kernel: a Conv keeps whole
 //                     rows in the state buffer, a MatMul's rows are cut
 //
@@ -16,6 +23,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include "base/quantity.h"
 #include "graph/composer.h"
@@ -130,6 +141,95 @@ Lowered emit_long_line(Op& op, const Window& window, const Shape& weights) {
   return Lowered::done();
 }
 
+// A line of one channel cut into groups of samples, of which each makes a group of outputs.
+struct LineGroups {
+  std::int64_t outputs = 0, samples = 0;  // of a group
+  std::int64_t kernel = 0;                // groups of samples that a group of outputs reads
+  std::int64_t count = 0;                 // of outputs
+};
+
+// None where outputs have few terms, far apart, or are few.
+std::optional<LineGroups> line_groups(const Op& op, const Window& window, const Shape& x,
+                                      const Shape& weights) {
+  constexpr std::int64_t kSamples = 64, kOutputsMax = 128, kTapsMin = 32, kGroupsMin = 8;
+  const bool fixed_bias = !op.has_input(2) || op.constant(2) != nullptr;
+  const bool is_line = element_count(x) == x[3] && weights[1] == 1 && weights[2] == 1;
+  if (!is_line || !fixed_bias || window.dilation[1] != 1 || weights[3] < kTapsMin ||
+      window.pad_begin[1] < 0 || window.pad_end[1] < 0) {
+    return std::nullopt;
+  }
+  const std::int64_t stride = window.stride[1];
+  LineGroups groups;
+  groups.outputs = std::min(kSamples / stride, kOutputsMax / weights[0]);
+  groups.samples = groups.outputs * stride;
+  if (groups.outputs < kGroupsMin) return std::nullopt;
+  groups.kernel = ceil_div((groups.outputs - 1) * stride + weights[3], groups.samples);
+  groups.count = ceil_div(as_image(op.output_dims(0))[3], groups.outputs);
+  return groups.count < kGroupsMin ? std::nullopt : std::optional(groups);
+}
+
+// [outputs of a group x filters, samples of a group, 1, groups]: the filters, one stride further down for
+// each output of a group.
+Constant spread_filters(const Tensor& weights, const LineGroups& groups, std::int64_t stride) {
+  const std::int64_t filters = weights.dims[0], taps = weights.dims[3];
+  auto spread = std::make_shared<Tensor>(
+      Tensor::zeros(weights.format, {groups.outputs * filters, groups.samples, 1, groups.kernel}));
+  const auto element = static_cast<std::size_t>(format_bytes(weights.format));
+  for (std::int64_t row = 0; row < groups.outputs * filters; ++row) {
+    for (std::int64_t tap = 0; tap < taps; ++tap) {
+      const std::int64_t sample = row / filters * stride + tap;
+      const std::int64_t to = (row * groups.samples + sample % groups.samples) * groups.kernel +
+                              sample / groups.samples;
+      const std::int64_t from = row % filters * taps + tap;
+      std::memcpy(spread->bytes.data() + static_cast<std::size_t>(to) * element,
+                  weights.bytes.data() + static_cast<std::size_t>(from) * element, element);
+    }
+  }
+  return spread;
+}
+
+// The bias of each filter, for every output of a group.
+Constant repeated_bias(const Tensor& bias, std::int64_t times) {
+  auto repeated =
+      std::make_shared<Tensor>(Tensor::zeros(bias.format, {times * element_count(bias.dims)}));
+  for (std::int64_t i = 0; i < times; ++i) {
+    std::ranges::copy(bias.bytes, repeated->bytes.begin() + i * std::ssize(bias.bytes));
+  }
+  return repeated;
+}
+
+Lowered emit_line_in_groups(Op& op, const Window& window, const LineGroups& groups,
+                            const Tensor& weights) {
+  Composer make(op);
+  const Shape x = as_image(op.input_dims(0));
+  const std::int64_t inputs = groups.count + groups.kernel - 1;
+  const std::int64_t length = inputs * groups.samples, begin = window.pad_begin[1];
+  const CopyBox all{0, 0, begin, {std::min(x[3], length - begin)}, {1}, {1}};
+  const TensorId line =
+      make.moved(op.at.value(op.input(0)), {true, 0, {all}}, {inputs, groups.samples});
+  const TensorId image =
+      make.reshaped(make.transposed(line, {1, 0}), {1, groups.samples, 1, inputs});
+  const Constant kernel = spread_filters(weights, groups, window.stride[1]);
+  ConvAttributes conv =
+      conv_attributes({.stride = {1, 1}}, 1, {op.at.tensor(image).dims, kernel->dims},
+                      op.at.matrix_format().native_dimension);
+  conv.matrix = op.at.matrix_format();
+  std::vector<TensorId> operands = {image, op.at.constant(op.input(1) + ".groups", kernel)};
+  if (op.has_input(2)) {
+    operands.push_back(
+        op.at.constant(op.input(2) + ".groups", repeated_bias(*op.constant(2), groups.outputs)));
+  }
+  const std::int64_t filters = weights.dims[0];
+  const TensorId product = op.at.emit(op, "product", std::move(operands), conv, make.vector(),
+                                      {1, kernel->dims[0], 1, groups.count});
+  const TensorId outputs = make.reshaped(
+      make.transposed(make.reshaped(product, {groups.outputs, filters, groups.count}), {1, 2, 0}),
+      {filters, groups.outputs * groups.count});
+  const std::int64_t columns = as_image(op.output_dims(0))[3];
+  make.output(0, make.reshaped(make.part(outputs, 1, 0, columns), op.output_dims(0)));
+  return Lowered::done();
+}
+
 }  // namespace
 
 Lowered lower_conv(Op& op) {
@@ -143,6 +243,9 @@ Lowered lower_conv(Op& op) {
   const Shape kernel(op.input_dims(1).begin() + 2, op.input_dims(1).end());
   const Shape spatial(op.input_dims(0).begin() + 2, op.input_dims(0).end());
   const Window window = read_window(op, kernel, spatial);
+  if (const auto groups = line_groups(op, window, x_dims, weights->dims)) {
+    return emit_line_in_groups(op, window, *groups, *weights);
+  }
   if (is_long_line(op, window, x_dims, weights->dims) && window.pad_begin[1] >= 0 &&
       window.pad_end[1] >= 0) {
     return emit_long_line(op, window, weights->dims);

@@ -298,6 +298,18 @@ bool is_dense_copy(const CopyBox& box, std::int64_t count) {
          simple.output_strides[0] == 1;
 }
 
+std::vector<TensorId> inputs_read(const std::vector<TensorId>& inputs,
+                                  std::vector<CopyBox>& copies) {
+  std::vector<TensorId> read;
+  for (CopyBox& copy : copies) {
+    const TensorId input = inputs[static_cast<std::size_t>(copy.input)];
+    const auto found = std::ranges::find(read, input);
+    copy.input = static_cast<std::int32_t>(found - read.begin());
+    if (found == read.end()) read.push_back(input);
+  }
+  return read;
+}
+
 std::int64_t box_elements(const CopyBox& box) { return element_count(box.extents); }
 
 ElementRange input_range(const CopyBox& box) {

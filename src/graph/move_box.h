@@ -55,6 +55,9 @@ std::optional<CopyBox> composed(const CopyBox& first, std::int64_t count, const 
 
 // Whether the box reads and writes all of `count` elements in the same dense order.
 bool is_dense_copy(const CopyBox& box, std::int64_t count);
+// The inputs that boxes read, each once, in the order of the boxes, which are numbered anew.
+std::vector<TensorId> inputs_read(const std::vector<TensorId>& inputs,
+                                  std::vector<CopyBox>& copies);
 // Elements that the box copies.
 std::int64_t box_elements(const CopyBox& box);
 // First and last element position that a side of the box touches; all there are, if they are beyond 64 bits.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "arch/dram_config.h"
+#include "graph/line_filters.h"
 
 namespace tessera::report {
 namespace {
@@ -21,10 +22,19 @@ std::vector<std::int64_t> compulsory_bytes(const graph::Graph& graph) {
     if (open[id]) to += bytes_of(graph.tensor(id));
     open[id] = false;
   };
+  const auto charge_filters = [&](const graph::Node& node, std::int64_t& to) {
+    if (node.kind() != graph::NodeKind::kConv || !open[node.inputs[1]]) return;
+    const graph::TensorInfo& weights = graph.tensor(node.inputs[1]);
+    if (!graph::are_line_filters(weights.constant.get(), graph.tensor(node.outputs[0]).dims))
+      return;
+    to += graph::filter_terms(*weights.constant).distinct * format_bytes(weights.format);
+    open[node.inputs[1]] = false;
+  };
   for (std::size_t i = 0; i < open.size(); ++i) open[i] = graph.tensors[i].constant != nullptr;
   for (const graph::TensorId id : graph.inputs) open[id] = true;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (graph.nodes[i].kind() == graph::NodeKind::kHostStep) continue;
+    charge_filters(graph.nodes[i], bytes[i]);
     for (const graph::TensorId id : graph.nodes[i].inputs) charge(id, bytes[i]);
   }
   for (const graph::TensorId id : graph.outputs) open[id] = true;

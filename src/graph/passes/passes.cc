@@ -30,6 +30,8 @@ constexpr Pass kPasses[] = {
     {"split_phases", split_phases, true},
     {"unshuffle_channels", unshuffle_channels, true},
     {"repeat_pixels", repeat_pixels, true},
+    {"nest_concatenations", nest_concatenations, true},
+    {"interleave_parts", interleave_parts, true},
     {"spread_products", spread_products, true},
 };
 

@@ -51,6 +51,8 @@ void fold_space_to_depth(Graph& graph);
 void split_phases(Graph& graph);
 void unshuffle_channels(Graph& graph);
 void repeat_pixels(Graph& graph);
+void interleave_parts(Graph& graph);
+void nest_concatenations(Graph& graph);
 void spread_products(Graph& graph);
 // Results of Moves of constants that are larger are not made at compile time.
 inline constexpr std::int64_t kFoldedBytesMax = std::int64_t{64} << 20;
