@@ -67,11 +67,7 @@ Result<tessera_dynamic_result> run_dynamic(tessera_dynamic_session& session,
                                            const tessera_run& inputs) {
   TESSERA_TRY(const std::vector<Tensor> tensors, tensors_of(inputs, "inputs"));
   TESSERA_TRY(RunResult result, session.session.run(tensors));
-  tessera_dynamic_result made{std::move(result), {}};
-  for (const TensorDescription& output : session.session.network()->outputs()) {
-    made.names.push_back(output.name);
-  }
-  return made;
+  return tessera_dynamic_result{std::move(result), session.session.output_names()};
 }
 
 }  // namespace

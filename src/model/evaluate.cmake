@@ -4,7 +4,7 @@ target_sources(tessera_model PRIVATE
     infer.cc
     infer_loop.cc
     infer_sequence.cc
-    infer_walk.cc
+    infer_walk.cc piece.cc
     ops/algebra.cc
     ops/apply.cc
     ops/attention.cc

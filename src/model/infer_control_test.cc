@@ -114,8 +114,9 @@ TEST_F(InferControl, ATripCountThatIsDataIsRefusedAndNamedAsDecidingShapes) {
   model_.graph.inputs.push_back(info("trips", Format::kI64, {}));
   EXPECT_EQ(
       error(),
-      "node 'Loop_total' (Loop): the trip count 'trips' is not a constant; input 'trips' decides "
-      "it: feed it, or give its value (--constant trips=...)   [unsupported]");
+      "node 'Loop_total' (Loop): the trip count 'trips' is not a constant; input 'trips' "
+      "decides it: run the model in parts (tessera run, DynamicSession), or give its value "
+      "(--constant trips=..., or --input trips=FILE of a few whole numbers)   [unsupported]");
   EXPECT_EQ(inputs_that_decide_shapes(model_, options_), Strings{"trips"});
   options_.constants["trips"] = std::make_shared<const Tensor>(longs({}, {1}));
   EXPECT_EQ(inputs_that_decide_shapes(model_, options_), Strings{});

@@ -112,6 +112,7 @@ Status Walk::graph(const Subgraph& graph, Scope& scope) {
       const auto done = static_cast<std::int64_t>(&node - graph.nodes.data());
       TESSERA_RETURN_IF_ERROR(watch_->at("infer", done, std::ssize(graph.nodes)));
     }
+    if (scope.is_top()) place_ = static_cast<std::size_t>(&node - graph.nodes.data());
     const Status status = visit(node, scope);
     if (!status.ok()) {
       return status.error().with_context(fmt::format("node '{}' ({})", node.name, node.op_type));
@@ -169,6 +170,7 @@ Status Walk::visit_plain(const Node& node, Scope& scope) {
 }
 
 Result<ops::Outputs> Walk::outputs_of(const Node& node) {
+  blocking_.clear();  // no value would help where the operator is refused
   const std::string reason = evaluate_refusal(node, opset_);
   if (!reason.empty()) return ops::unsupported(reason);
   std::vector<ops::Argument> arguments;

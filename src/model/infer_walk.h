@@ -66,6 +66,10 @@ class Walk {
   Status graph(const Subgraph& graph, Scope& scope);
   // Makes `name` a value of its own that is equal to `value`.
   Status copy_as(const std::string& value, const std::string& name);
+  // The Loop of the model's own graph with that name is written out in so many iterations at most.
+  void limit_iterations(const std::string& loop, std::int64_t most) { loop_limits_[loop] = most; }
+  // The node of the model's own graph that was visited last.
+  std::size_t place() const { return place_; }
   // Of the operands of the node that failed, those that are not constants, likeliest reason first.
   const std::vector<std::string>& blocking() const { return blocking_; }
 
@@ -107,6 +111,8 @@ class Walk {
   std::set<std::string> reserved_;  // names of the model's own values
   std::map<const Tensor*, std::shared_ptr<const Tensor>> initializers_;
   std::vector<std::string> blocking_;
+  std::size_t place_ = 0;
+  std::map<std::string, std::int64_t> loop_limits_;
   std::int64_t iterations_ = 0;    // of all loops
   std::int64_t folded_bytes_ = 0;  // of all values computed here
 };
