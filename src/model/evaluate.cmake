@@ -10,6 +10,7 @@ target_sources(tessera_model PRIVATE
     ops/attention.cc
     ops/binary.cc
     ops/call.cc
+    ops/draw.cc
     ops/elements.cc
     ops/errors.cc
     ops/feature.cc

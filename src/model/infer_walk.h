@@ -90,6 +90,7 @@ class Walk {
   // What the node's inputs stand for; an input that is left out is kNothing.
   std::vector<Held> operands(const Node& node, const Scope& scope) const;
   Result<ops::Outputs> outputs_of(const Node& node);
+  Result<ops::Outputs> drawn(const Node& node);
   // Adds a node that is not in the model and names its outputs.
   Status add(Node node);
   // A node with one output, which gets a name of its own.
