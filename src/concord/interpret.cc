@@ -44,12 +44,13 @@ Tensor running_sum(Tensor tensor, std::int64_t axis) {
 }
 
 Result<std::vector<Tensor>> run_operation(const Operation& operation, const OnnxNode& step,
+                                          std::int64_t software_opset,
                                           const std::vector<const Tensor*>& operands) {
   if (operation.op == Operator::kRunningSum) {
     return std::vector<Tensor>{running_sum(*operands[0], operation.axis)};
   }
   const std::int64_t opset =
-      operation.op == Operator::kHostNode ? operation.host_opset : kOnnxOpset;
+      operation.op == Operator::kHostNode ? operation.host_opset : software_opset;
   return model::evaluate(step.node, opset, operands);
 }
 
@@ -57,6 +58,7 @@ class Interpreter {
  public:
   Interpreter(const Software& software, const ValueObserver& observer)
       : software_(software),
+        opset_(onnx_opset(software)),
         observer_(observer),
         values_(software.values.size()),
         readers_(count_readers(software)) {}
@@ -85,7 +87,7 @@ class Interpreter {
   }
 
   Status step(const Operation& operation) {
-    const OnnxNode step = onnx_node(software_, operation);
+    const OnnxNode step = onnx_node(software_, operation, opset_);
     std::vector<const Tensor*> operands;
     std::size_t next = 0;
     for (const std::string& name : step.node.inputs) {
@@ -96,7 +98,7 @@ class Interpreter {
       if (operand == nullptr && !name.empty()) operand = &get(operation.inputs[next++]);
       operands.push_back(operand);
     }
-    TESSERA_TRY(std::vector<Tensor> results, run_operation(operation, step, operands));
+    TESSERA_TRY(std::vector<Tensor> results, run_operation(operation, step, opset_, operands));
     std::size_t result = 0;
     for (const ValueId id : operation.outputs) {
       while (step.node.outputs[result].empty()) ++result;
@@ -142,6 +144,7 @@ class Interpreter {
   }
 
   const Software& software_;
+  const std::int64_t opset_;
   const ValueObserver& observer_;
   Table<ValueId, Tensor> values_;
   Table<ValueId, int> readers_;

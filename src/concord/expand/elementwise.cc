@@ -210,7 +210,8 @@ Result<Carried> to_format(Expansion& at, const Node& node, ValueId value, const 
   if (format == Format::kI64) {
     return Carried{round_to_i64(steps, value, traits.may_be_nan), Traits::finite(), false};
   }
-  if (!format_is_float(format) || format == Format::kF64) {
+  if (format == Format::kF64) return Carried{value, traits, false};
+  if (!format_is_float(format)) {
     return refuse(node, fmt::format("a result in {}", format_name(format)));
   }
   Traits unrounded = traits;

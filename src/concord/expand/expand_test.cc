@@ -15,6 +15,7 @@
 #include "arith/rounding.h"
 #include "concord/interpret.h"
 #include "concord/testing/random_graph.h"
+#include "concord/write/onnx_node.h"
 #include "graph/graph_text.h"
 #include "host/executor.h"
 
@@ -530,6 +531,41 @@ TEST(Expand, GatherOutOfRangeIsAnError) {
       EXPECT_FALSE(interpret(*software, inputs).ok()) << place;
     }
   }
+}
+
+// f32 ─► f64 ─► Sub on the host ─► f32, and a mask that opset 18 has.
+std::shared_ptr<const Graph> wide_graph() {
+  Graph graph;
+  graph.name = "wide";
+  graph.tensors = {{"x", Format::kF32, {2, 3}, nullptr},   {"wide", Format::kF64, {2, 3}, nullptr},
+                   {"twice", Format::kF64, {2, 3}, nullptr}, {"y", Format::kF32, {2, 3}, nullptr},
+                   {"m", Format::kI32, {2, 3}, nullptr},     {"n", Format::kI32, {2, 3}, nullptr}};
+  const auto host = [](const char* op, const char* read, const char* made) {
+    graph::HostStepAttributes step;
+    step.node = {op, op, "", {read, read}, {made}, {}};
+    step.opset = 21;
+    return step;
+  };
+  graph.nodes.push_back({"widen", {}, {{0}}, {{1}}, graph::ElementwiseAttributes{}});
+  graph.nodes.push_back({"sum", {}, {{1}, {1}}, {{2}}, host("Add", "wide", "twice")});
+  graph.nodes.push_back({"narrow", {}, {{2}}, {{3}}, graph::ElementwiseAttributes{}});
+  graph.nodes.push_back({"mask", {}, {{4}, {4}}, {{5}}, host("BitwiseAnd", "m", "n")});
+  graph.inputs = {{0}, {4}};
+  graph.outputs = {{3}, {5}};
+  return std::make_shared<const Graph>(std::move(graph));
+}
+
+TEST(Expand, ValuesOfF64AndNewerHostStepsGiveTheBitsOfTheReference) {
+  std::mt19937 random(kSeed);
+  const auto graph = wide_graph();
+  const auto software = expand(*graph);
+  ASSERT_TRUE(software.ok()) << software.error().to_string();
+  EXPECT_EQ(onnx_opset(*software), 18);
+  const Outcome outcome =
+      compare(graph, *software,
+              {testing::random_tensor(Format::kF32, {2, 3}, Values::kEdges, random),
+               testing::random_tensor(Format::kI32, {2, 3}, Values::kEdges, random)});
+  EXPECT_EQ(outcome.difference, "");
 }
 
 TEST(Expand, AFaultInOneRoundingIsFoundInItsLayer) {

@@ -1,8 +1,10 @@
 #include "concord/write/onnx_node.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
+#include "model/evaluate.h"
 
 namespace tessera::concord {
 namespace {
@@ -18,7 +20,10 @@ void add_vector(OnnxNode& result, const std::vector<std::int64_t>& numbers, bool
   result.vectors.emplace_back(std::move(name), std::move(tensor));
 }
 
-void add_attributes(const Software& software, const Operation& operation, OnnxNode& result) {
+constexpr std::int64_t kSinceAxesOfExtremesAreAnInput = 18;
+
+void add_attributes(const Software& software, const Operation& operation, std::int64_t opset,
+                    OnnxNode& result) {
   model::Attributes& attributes = result.node.attributes;
   switch (operation.op) {
     case Operator::kCast:
@@ -37,7 +42,11 @@ void add_attributes(const Software& software, const Operation& operation, OnnxNo
       break;
     case Operator::kReduceMaximum:
     case Operator::kReduceMinimum:
-      attributes["axes"] = operation.axes;
+      if (opset < kSinceAxesOfExtremesAreAnInput) {
+        attributes["axes"] = operation.axes;
+      } else {
+        add_vector(result, operation.axes);
+      }
       attributes["keepdims"] = std::int64_t{1};
       break;
     case Operator::kReshape:
@@ -102,7 +111,27 @@ std::int64_t onnx_data_type(Format format) {
   return 0;
 }
 
-OnnxNode onnx_node(const Software& software, const Operation& operation) {
+namespace {
+
+std::int64_t newest_definition(const std::vector<Operation>& operations) {
+  std::int64_t newest = 1;
+  for (const Operation& operation : operations) {
+    if (operation.repeat != nullptr) {
+      newest = std::max(newest, newest_definition(operation.repeat->body));
+    }
+    if (operation.op != Operator::kHostNode) continue;
+    newest = std::max(newest, model::definition_of(*operation.host, operation.host_opset));
+  }
+  return newest;
+}
+
+}  // namespace
+
+std::int64_t onnx_opset(const Software& software) {
+  return std::max(kOnnxOpset, newest_definition(software.operations));
+}
+
+OnnxNode onnx_node(const Software& software, const Operation& operation, std::int64_t opset) {
   OnnxNode result;
   if (operation.op == Operator::kHostNode) {
     result.node = *operation.host;
@@ -122,7 +151,7 @@ OnnxNode onnx_node(const Software& software, const Operation& operation) {
     for (const ValueId id : operation.outputs) {
       result.node.outputs.push_back(software.value(id).name);
     }
-    add_attributes(software, operation, result);
+    add_attributes(software, operation, opset, result);
   }
   const std::string layer = operation.layer < 0 ? "" : software.layers[operation.layer].name + "/";
   result.node.name = layer + software.value(operation.outputs[0]).name;

@@ -1,4 +1,4 @@
-// An operation as an ONNX node of opset 17: the one translation, used by the ONNX writer and by the
+// An operation as an ONNX node of opset 17, or of the one that host nodes need: the one translation, used by the ONNX writer and by the
 // interpreter, so that what is checked is what is written.
 #pragma once
 
@@ -18,7 +18,9 @@ struct OnnxNode {
   std::vector<std::pair<std::string, Tensor>> vectors;
 };
 
-OnnxNode onnx_node(const Software& software, const Operation& operation);
+// kOnnxOpset, or a newer one where a host node's operator is of a newer definition.
+std::int64_t onnx_opset(const Software& software);
+OnnxNode onnx_node(const Software& software, const Operation& operation, std::int64_t opset);
 
 // The number of ONNX's TensorProto.DataType.
 std::int64_t onnx_data_type(Format format);
