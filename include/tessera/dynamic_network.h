@@ -64,6 +64,7 @@ class DynamicNetwork {
 
   // In the order in which inputs are given: all that the model has but those that `load.constants` settles.
   const std::vector<DeclaredShape>& inputs() const;
+  std::vector<std::string> output_names() const;  // in the order of results
   // For inputs in that order. The error says which input does not fit, or what cannot be compiled; kUnsupported also where
   // no single network can be made, because what a node computes decides the shapes behind it (DynamicSession runs such models
   // in parts).

@@ -388,6 +388,12 @@ Result<std::vector<Tensor>> DynamicNetwork::inputs_of(const Network& network,
   });
 }
 
+std::vector<std::string> DynamicNetwork::output_names() const {
+  std::vector<std::string> names;
+  for (const model::ValueInfo& output : state_->model.graph.outputs) names.push_back(output.name);
+  return names;
+}
+
 std::vector<std::string> DynamicNetwork::deciding_inputs() const {
   const std::lock_guard lock(state_->mutex);
   return {state_->deciding.begin(), state_->deciding.end()};
