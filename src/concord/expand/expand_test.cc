@@ -568,6 +568,31 @@ TEST(Expand, ValuesOfF64AndNewerHostStepsGiveTheBitsOfTheReference) {
   EXPECT_EQ(outcome.difference, "");
 }
 
+TEST(Expand, WholeNumbersOfSixtyFourBitsBecomeSmallerOnesModuloTheirRange) {
+  for (const Format format : {Format::kI32, Format::kU32, Format::kI8, Format::kU16}) {
+    Graph graph;
+    graph.name = "narrow";
+    const auto zero = std::make_shared<const Tensor>(Tensor::zeros(Format::kF32, {}));
+    graph.tensors = {{"x", Format::kI64, {9}, nullptr},
+                     {"zero", Format::kF32, {}, zero},
+                     {"y", format, {9}, nullptr}};
+    graph::ElementwiseAttributes sum;
+    sum.binary = true;
+    graph.nodes.push_back({"cast", {}, {{0}, {1}}, {{2}}, sum});
+    graph.inputs = {{0}};
+    graph.outputs = {{2}};
+    const auto shared = std::make_shared<const Graph>(std::move(graph));
+    const auto software = expand(*shared);
+    ASSERT_TRUE(software.ok()) << software.error().to_string();
+    Tensor x = Tensor::zeros(Format::kI64, {9});
+    const std::vector<std::int64_t> values = {0,          -1,          255, 32768, 2147483648,
+                                              -2147483649, 4294967296, (std::int64_t{1} << 52) + 7,
+                                              -(std::int64_t{1} << 52) - 129};
+    std::ranges::copy(values, x.as<std::int64_t>().begin());
+    EXPECT_EQ(compare(shared, *software, {x}).difference, "");
+  }
+}
+
 TEST(Expand, AFaultInOneRoundingIsFoundInItsLayer) {
   int found = 0;
   for (std::uint32_t round = 0; round < 12; ++round) {
