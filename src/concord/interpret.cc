@@ -44,14 +44,11 @@ Tensor running_sum(Tensor tensor, std::int64_t axis) {
 }
 
 Result<std::vector<Tensor>> run_operation(const Operation& operation, const OnnxNode& step,
-                                          std::int64_t software_opset,
                                           const std::vector<const Tensor*>& operands) {
   if (operation.op == Operator::kRunningSum) {
     return std::vector<Tensor>{running_sum(*operands[0], operation.axis)};
   }
-  const std::int64_t opset =
-      operation.op == Operator::kHostNode ? operation.host_opset : software_opset;
-  return model::evaluate(step.node, opset, operands);
+  return model::evaluate(step.node, step.opset, operands);
 }
 
 class Interpreter {
@@ -98,7 +95,7 @@ class Interpreter {
       if (operand == nullptr && !name.empty()) operand = &get(operation.inputs[next++]);
       operands.push_back(operand);
     }
-    TESSERA_TRY(std::vector<Tensor> results, run_operation(operation, step, opset_, operands));
+    TESSERA_TRY(std::vector<Tensor> results, run_operation(operation, step, operands));
     std::size_t result = 0;
     for (const ValueId id : operation.outputs) {
       while (step.node.outputs[result].empty()) ++result;

@@ -550,8 +550,14 @@ std::shared_ptr<const Graph> wide_graph() {
   graph.nodes.push_back({"sum", {}, {{1}, {1}}, {{2}}, host("Add", "wide", "twice")});
   graph.nodes.push_back({"narrow", {}, {{2}}, {{3}}, graph::ElementwiseAttributes{}});
   graph.nodes.push_back({"mask", {}, {{4}, {4}}, {{5}}, host("BitwiseAnd", "m", "n")});
+  // As opset 11 writes it.
+  graph::HostStepAttributes total;
+  total.node = {"total", "ReduceSum", "", {"wide"}, {"sums"}, {{"axes", std::vector<std::int64_t>{1}}}};
+  total.opset = 11;
+  graph.tensors.push_back({"sums", Format::kF64, {2, 1}, nullptr});
+  graph.nodes.push_back({"total", {}, {{1}}, {{6}}, std::move(total)});
   graph.inputs = {{0}, {4}};
-  graph.outputs = {{3}, {5}};
+  graph.outputs = {{3}, {5}, {6}};
   return std::make_shared<const Graph>(std::move(graph));
 }
 
@@ -561,6 +567,11 @@ TEST(Expand, ValuesOfF64AndNewerHostStepsGiveTheBitsOfTheReference) {
   const auto software = expand(*graph);
   ASSERT_TRUE(software.ok()) << software.error().to_string();
   EXPECT_EQ(onnx_opset(*software), 18);
+  const auto total = std::ranges::find_if(software->operations, [](const Operation& operation) {
+    return operation.op == Operator::kHostNode && operation.host->op_type == "ReduceSum";
+  });
+  ASSERT_NE(total, software->operations.end());
+  EXPECT_EQ(onnx_node(*software, *total, 18).node.inputs.size(), 2U);
   const Outcome outcome =
       compare(graph, *software,
               {testing::random_tensor(Format::kF32, {2, 3}, Values::kEdges, random),

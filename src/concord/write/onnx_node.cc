@@ -1,7 +1,10 @@
 #include "concord/write/onnx_node.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <string_view>
+#include <variant>
 
 #include "base/check.h"
 #include "model/evaluate.h"
@@ -125,6 +128,24 @@ std::int64_t newest_definition(const std::vector<Operation>& operations) {
   return newest;
 }
 
+// A host step of an older opset, where its list was an attribute and is an operand now. Whether it was one.
+bool renew(const Operation& operation, std::int64_t opset, OnnxNode& result) {
+  model::Node& node = result.node;
+  const char* const list = node.op_type == "Split" ? "split" : "axes";
+  constexpr auto kOperands = std::to_array<std::string_view>({"ReduceSum", "Split", "Squeeze", "Unsqueeze"});
+  constexpr std::int64_t kSinceOperands = 13;
+  const auto found = node.attributes.find(list);
+  if (!node.domain.empty() || std::ranges::find(kOperands, node.op_type) == kOperands.end() ||
+      found == node.attributes.end() || operation.host_opset >= kSinceOperands || opset < kSinceOperands) {
+    return false;
+  }
+  const auto* values = std::get_if<std::vector<std::int64_t>>(&found->second);
+  if (values == nullptr || node.inputs.size() != 1) return false;
+  add_vector(result, *values);
+  node.attributes.erase(found);
+  return true;
+}
+
 }  // namespace
 
 std::int64_t onnx_opset(const Software& software) {
@@ -143,6 +164,7 @@ OnnxNode onnx_node(const Software& software, const Operation& operation, std::in
     for (std::string& name : result.node.outputs) {
       if (!name.empty()) name = software.value(operation.outputs[next++]).name;
     }
+    result.opset = renew(operation, opset, result) ? opset : operation.host_opset;
   } else {
     result.node.op_type = operator_name(operation.op);
     for (const ValueId id : operation.inputs) {
@@ -151,6 +173,7 @@ OnnxNode onnx_node(const Software& software, const Operation& operation, std::in
     for (const ValueId id : operation.outputs) {
       result.node.outputs.push_back(software.value(id).name);
     }
+    result.opset = opset;
     add_attributes(software, operation, opset, result);
   }
   const std::string layer = operation.layer < 0 ? "" : software.layers[operation.layer].name + "/";

@@ -16,6 +16,7 @@ inline constexpr std::int64_t kOnnxOpset = 17;
 struct OnnxNode {
   model::Node node;
   std::vector<std::pair<std::string, Tensor>> vectors;
+  std::int64_t opset = kOnnxOpset;  // whose definition of the operator is meant
 };
 
 // kOnnxOpset, or a newer one where a host node's operator is of a newer definition.
