@@ -70,8 +70,8 @@ class DynamicPipeline {
  public:
   // A stream of its own order and priority; there may be many.
   DynamicStream open_stream(const StreamOptions& options = {});
-  DynamicPipelineStatus status() const;
-  void wait_until_done();  // all tasks of all streams, and their callbacks
+  DynamicPipelineStatus status() const;  // as of now
+  void wait_until_done();                // all tasks of all streams, and their callbacks
 
   // Internal.
   explicit DynamicPipeline(std::shared_ptr<runtime::DynamicPipelineState> state)
