@@ -143,6 +143,17 @@ std::vector<Case> quantised_cases(std::int64_t opset) {
       .node("QLinearSoftmax", {"q", "xs", "xz", "ys", "yz"}, {"y"},
             {{"axis", std::int64_t{-1}}, {"opset", opset}})
       .output("y");
+  Case& where = add("QLinearWhere")
+                    .quantised_input({2, 5, 7})
+                    .bytes("b", {5, 7})
+                    .floats("limit", {}, 0, 0)
+                    .floats("bs", {}, 0.01f, 0.02f)
+                    .bytes("bz", {}, 90, 130)
+                    .floats("ys", {}, 0.02f, 0.04f)
+                    .bytes("yz", {}, 90, 130);
+  where.model().node("Greater", {"x", "limit"}, {"above"});
+  where.node("QLinearWhere", {"above", "q", "xs", "xz", "b", "bs", "bz", "ys", "yz"}, {"y"})
+      .output("y");
   add("QLinearConcat")
       .quantised_input({2, 3, 4})
       .bytes("b", {2, 2, 4})
@@ -197,6 +208,26 @@ std::vector<Case> product_cases(std::int64_t opset) {
             {"y"}, {{"hidden_size", std::int64_t{6}}, {"direction", std::string("bidirectional")}})
       .output("y")
       .tolerance(0.02);
+  return cases;
+}
+
+std::vector<Case> small_cases(std::int64_t opset) {
+  std::vector<Case> cases;
+  const auto add = [&](const char* name) -> Case& { return cases.emplace_back(name, opset); };
+  for (const char* const metric : {"sqeuclidean", "euclidean"}) {
+    add(metric)
+        .input({3, 7})
+        .floats("b", {5, 7})
+        .node("CDist", {"x", "b"}, {"y"}, {{"metric", std::string(metric)}})
+        .output("y");
+  }
+  if (opset >= 14) {
+    add("Trilu")
+        .input({5, 7})
+        .whole<std::int64_t>("k", Format::kI64, {}, 1, 1)
+        .node("Trilu", {"x", "k"}, {"y"}, {{"upper", std::int64_t{0}}})
+        .output("y");
+  }
   return cases;
 }
 
@@ -518,7 +549,7 @@ int main_with(const std::filesystem::path& folder) {
   int failed = 0;
   for (const std::int64_t opset : {13, 17, 21}) {
     for (const auto make :
-         {quantised_cases, product_cases, fused_cases, attention_cases, decoder_cases,
+         {quantised_cases, product_cases, fused_cases, small_cases, attention_cases, decoder_cases,
                             table_cases, tree_cases}) {
       for (Case& one : make(opset)) {
         const std::string name = fmt::format("{}_{}", one.name(), opset);
