@@ -442,18 +442,9 @@ void define_pipeline(py::module_& module) {
       .def(
           "stream",
           [](PipelineObject& pipeline, const std::string& order, int priority) {
-            if (order != "submission" && order != "completion") {
-              throw py::value_error("order is 'submission' or 'completion', not '" + order + "'");
-            }
-            if (priority < kPriorityLowest || priority > kPriorityHighest) {
-              throw py::value_error("a priority of " + std::to_string(priority) +
-                                    "; allowed -7 to 7");
-            }
-            const StreamOptions options{.order = order == "submission" ? StreamOrder::kSubmission
-                                                                       : StreamOrder::kCompletion,
-                                        .priority = priority};
-            return std::make_shared<StreamObject>(pipeline->open_stream(options), pipeline.info,
-                                                  pipeline.hold().set());
+            return std::make_shared<StreamObject>(
+                pipeline->open_stream(stream_options(order, priority)), pipeline.info,
+                pipeline.hold().set());
           },
           py::kw_only(), py::arg("order") = "submission", py::arg("priority") = 0)
       .def("status", &pipeline_status)

@@ -1,6 +1,8 @@
 // Tasks: submitting them, what stages in Python do with them, waiting for them, their results.
 #include "tasks.h"
 
+#include "tessera/dynamic_pipeline.h"
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -107,7 +109,7 @@ Outputs outputs_of(TaskOutcome outcome, const PipelineInfo& info, Cause& cause) 
   for (std::size_t i = 0; i < result.blocks.size(); ++i) {
     if (result.blocks[i]) py::list(outputs.runs[0])[i] = py::cast(*result.blocks[i]);
   }
-  outputs.names = output_names(info.last);
+  outputs.names = info.last ? output_names(info.last) : info.outputs;
   outputs.cycles = result.cycles;
   outputs.host_cycles = result.host_cycles;
   outputs.transfer_cycles = result.transfer_cycles;
@@ -241,6 +243,21 @@ SubmitArguments submit_arguments(const py::kwargs& given) {
   return arguments;
 }
 
+SubmitOptions submit_options(const SubmitArguments& arguments,
+                             const std::shared_ptr<Payload>& payload,
+                             const std::shared_ptr<const PipelineInfo>& info) {
+  SubmitOptions options;
+  options.payload = payload;
+  options.skipped_stages = arguments.skip;
+  options.priority = arguments.priority;
+  options.callback = to_callback(arguments.callback, info, payload->cause);
+  if (arguments.deadline.has_value()) {
+    options.deadline = std::chrono::nanoseconds(
+        static_cast<std::int64_t>(std::clamp(*arguments.deadline, 0.0, 1e9) * 1e9));
+  }
+  return options;
+}
+
 // Submits with `call(options, wait)`, when there is room if it may wait for it.
 template <typename Call>
 std::shared_ptr<JobHandle> submit_with(StreamObject& stream, const py::kwargs& keywords,
@@ -248,15 +265,7 @@ std::shared_ptr<JobHandle> submit_with(StreamObject& stream, const py::kwargs& k
   check(stream->usable());  // else there would never be room
   const SubmitArguments arguments = submit_arguments(keywords);
   const std::shared_ptr<Payload> payload = make_payload(arguments.payload);
-  SubmitOptions options;
-  options.payload = payload;
-  options.skipped_stages = arguments.skip;
-  options.priority = arguments.priority;
-  options.callback = to_callback(arguments.callback, stream.info, payload->cause);
-  if (arguments.deadline.has_value()) {
-    options.deadline = std::chrono::nanoseconds(
-        static_cast<std::int64_t>(std::clamp(*arguments.deadline, 0.0, 1e9) * 1e9));
-  }
+  const SubmitOptions options = submit_options(arguments, payload, stream.info);
   // So that a signal is heard meanwhile. Threads of the pipeline cannot wait, and get an error
   // below.
   if (arguments.wait && !stream->would_wait_for_itself()) {
@@ -507,6 +516,103 @@ HostFunction host_function(std::shared_ptr<FunctionSet> set, std::size_t index,
   };
 }
 
+namespace {
+
+// A pipeline of a dynamic network, and what its streams' jobs share.
+struct DynamicParts {
+  DynamicPipeline pipeline;
+  std::vector<DeclaredShape> inputs;
+  std::shared_ptr<const PipelineInfo> info;
+};
+using DynamicPipelineHandle = Handle<DynamicParts>;
+struct DynamicStreamParts {
+  DynamicStream stream;
+  std::vector<DeclaredShape> inputs;
+  std::shared_ptr<const PipelineInfo> info;
+};
+using DynamicStreamHandle = Handle<DynamicStreamParts>;
+
+std::shared_ptr<DynamicPipelineHandle> open_dynamic_pipeline(
+    RuntimeHandle& runtime, Handle<DynamicNetwork>& network,
+    const std::vector<std::string>& devices, std::int64_t pipelines_max, std::size_t jobs_max) {
+  DynamicPipelineOptions options;
+  options.devices = devices;
+  options.pipelines_max = pipelines_max;
+  options.pipeline.jobs_max = jobs_max;
+  auto info = std::make_shared<PipelineInfo>();
+  info->stages = {"pre", "execute", "post"};
+  info->outputs = network->output_names();
+  auto opened = take(unlocked([&] { return runtime->open_pipeline(*network, options); }));
+  return std::make_shared<DynamicPipelineHandle>(
+      DynamicParts{std::move(opened), network->inputs(), std::move(info)});
+}
+
+py::dict dynamic_status(DynamicPipelineHandle& pipeline) {
+  const DynamicPipelineStatus status = pipeline->pipeline.status();
+  py::dict entry;
+  entry["pipelines"] = status.pipelines;
+  entry["pipelines_opened"] = status.pipelines_opened;
+  entry["submitted"] = status.submitted;
+  entry["failed_shapes"] = status.failed_shapes;
+  return entry;
+}
+
+std::shared_ptr<JobHandle> submit_dynamic(DynamicStreamHandle& stream, const py::args& inputs,
+                                          const py::kwargs& keywords) {
+  std::vector<Tensor> tensors = ordered_inputs(stream->inputs, inputs);
+  const SubmitArguments arguments = submit_arguments(keywords);
+  const std::shared_ptr<Payload> payload = make_payload(arguments.payload);
+  SubmitOptions options = submit_options(arguments, payload, stream->info);
+  auto job = unlocked([&] {
+    return arguments.wait ? stream->stream.submit_when_room(std::move(tensors), std::move(options))
+                          : stream->stream.submit(std::move(tensors), std::move(options));
+  });
+  return std::make_shared<JobHandle>(
+      JobOfPipeline{take(std::move(job)), stream->info, payload->cause});
+}
+
+void define_dynamic_pipelines(py::module_& module) {
+  py::class_<DynamicPipelineHandle, std::shared_ptr<DynamicPipelineHandle>>(
+      module, "DynamicPipeline", "Tasks of many shapes of one model on the devices of a runtime.")
+      .def(py::init(&open_dynamic_pipeline), py::arg("runtime"), py::arg("network"), py::kw_only(),
+           py::arg("devices") = std::vector<std::string>(), py::arg("pipelines_max") = 8,
+           py::arg("jobs_max") = 256)
+      .def(
+          "stream",
+          [](DynamicPipelineHandle& pipeline, const std::string& order, int priority) {
+            return std::make_shared<DynamicStreamHandle>(
+                DynamicStreamParts{pipeline->pipeline.open_stream(stream_options(order, priority)),
+                                   pipeline->inputs, pipeline->info});
+          },
+          py::kw_only(), py::arg("order") = "submission", py::arg("priority") = 0)
+      .def("status", &dynamic_status)
+      .def("wait_until_done", [](DynamicPipelineHandle& pipeline) {
+        unlocked([&] { pipeline->pipeline.wait_until_done(); });
+      });
+  py::class_<DynamicStreamHandle, std::shared_ptr<DynamicStreamHandle>>(
+      module, "DynamicStream", "Tasks of any shapes whose results come out in their order.")
+      .def("submit", &submit_dynamic)
+      .def("wait_until_done",
+           [](DynamicStreamHandle& stream) {
+             unlocked([&] { stream->stream.wait_until_done(); });
+           })
+      .def_property_readonly("id",
+                             [](DynamicStreamHandle& stream) { return stream->stream.id(); });
+}
+
+}  // namespace
+
+StreamOptions stream_options(const std::string& order, int priority) {
+  if (order != "submission" && order != "completion") {
+    throw py::value_error("order is 'submission' or 'completion', not '" + order + "'");
+  }
+  if (priority < kPriorityLowest || priority > kPriorityHighest) {
+    throw py::value_error("a priority of " + std::to_string(priority) + "; allowed -7 to 7");
+  }
+  return {.order = order == "submission" ? StreamOrder::kSubmission : StreamOrder::kCompletion,
+          .priority = priority};
+}
+
 HostFunction picture_function(HostFunction decode) {
   return [decode = std::move(decode)](Task& task) -> Status {
     const auto payload = std::static_pointer_cast<Payload>(task.payload);
@@ -523,6 +629,7 @@ HostFunction picture_function(HostFunction decode) {
 void define_tasks(py::module_& module) {
   define_results(module);
   define_jobs(module);
+  define_dynamic_pipelines(module);
   py::class_<TaskView, std::shared_ptr<TaskView>>(module, "Task",
                                                   "What a stage in Python sees of a task.")
       .def_property("runs", &TaskView::runs, &TaskView::set_runs)

@@ -55,6 +55,7 @@ class Hold {
 struct PipelineInfo {
   std::optional<Network> first, last;  // whose inputs and outputs they are, where that is known
   std::vector<std::string> stages;
+  std::vector<std::string> outputs = {};  // their names, where there is no `last`
 };
 
 // A Python object with a handle of a pipeline.
@@ -83,6 +84,9 @@ class OfPipeline {
 };
 using PipelineObject = OfPipeline<Pipeline>;
 using StreamObject = OfPipeline<Stream>;
+
+// What `stream` takes; a ValueError says what is allowed.
+StreamOptions stream_options(const std::string& order, int priority);
 
 // Lets the garbage collector see the Python objects that a T holds.
 //   hold().visit   shows them        let_go   stops what uses them        clear   gives them up

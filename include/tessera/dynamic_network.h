@@ -64,7 +64,10 @@ class DynamicNetwork {
 
   // In the order in which inputs are given: all that the model has but those that `load.constants` settles.
   const std::vector<DeclaredShape>& inputs() const;
-  // For inputs in that order. The error says which input does not fit, or what cannot be compiled.
+  std::vector<std::string> output_names() const;  // in the order of results
+  // For inputs in that order. The error says which input does not fit, or what cannot be compiled; kUnsupported also where
+  // no single network can be made, because what a node computes decides the shapes behind it (DynamicSession runs such models
+  // in parts).
   Result<Network> network_for(const std::vector<Tensor>& inputs) const;
   // Of these inputs those that the network takes, in its order and padded to its shapes: what decides has done so.
   Result<std::vector<Tensor>> inputs_of(const Network& network,
@@ -73,12 +76,21 @@ class DynamicNetwork {
   std::vector<std::string> deciding_inputs() const;
   DynamicCounters counters() const;  // since it was opened
 
- private:
+  // Internal.
   explicit DynamicNetwork(std::shared_ptr<DynamicNetworkState> state) : state_(std::move(state)) {}
-  std::shared_ptr<DynamicNetworkState> state_;
+  DynamicNetworkState& state() const { return *state_; }
+
+ private:
+  std::shared_ptr<DynamicNetworkState> state_;  // shared by sessions and copies of this handle
 };
 
 // Sessions of a dynamic network's networks on one kind of device, opened when they are needed. For one thread at a time.
+//
+// A model that no single network can be, because data decides shapes or how often something runs, is run in parts: the nodes
+// before the one that decides are a network; that node is computed on the host by its definition, or, where it is an If or a
+// Loop, the branch that is taken, or the body as often as it runs, is a network; and so on with the nodes behind it. What
+// comes behind such a node and has no product is computed on the host, so that it need not be compiled for each shape that
+// comes. A Loop whose trip count an input decides is written out for up to 16 iterations. placement() says what ran where.
 class DynamicSession {
  public:
   // `sessions_max` at least 1: so many are open at once.
@@ -86,8 +98,12 @@ class DynamicSession {
                                      std::int64_t sessions_max = 4);
   // Inputs in the order of DynamicNetwork::inputs().
   Result<RunResult> run(const std::vector<Tensor>& inputs);
-  // That of the last run, whose outputs are the result's; nothing before the first one.
+  // That of the last run, whose outputs are the result's; nothing before the first one, and for a run in parts.
   std::optional<Network> network() const;
+  const std::vector<std::string>& output_names() const;  // of the last run
+  // Of the last run, of all parts together; a note says where it was taken apart.
+  const Placement& placement() const;
+  const DynamicNetwork& dynamic_network() const;         // that it was opened on
   Status usable() const;  // kUnavailable in a process that was forked off after the opening
 
  private:

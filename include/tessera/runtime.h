@@ -493,6 +493,10 @@ class EventRecording {
   std::shared_ptr<runtime::EventRecordingState> state_;  // shared by its handles
 };
 
+class DynamicNetwork;   // tessera/dynamic_network.h
+class DynamicPipeline;  // tessera/dynamic_pipeline.h
+struct DynamicPipelineOptions;
+
 // The devices, and all that runs on them. For several threads at once.
 class Runtime {
  public:
@@ -512,6 +516,9 @@ class Runtime {
   Result<Pipeline> open_pipeline(const Model& model, PipelineOptions options = {});
   // The same with the stages of the options.
   Result<Pipeline> open_pipeline(PipelineOptions options);
+  // Of one model for inputs of many shapes: tessera/dynamic_pipeline.h.
+  Result<DynamicPipeline> open_pipeline(const DynamicNetwork& network,
+                                        const DynamicPipelineOptions& options);
 
   // Single layers and operations on the memory of a device: tessera/memory.h. Of the options the
   // stages do not count.

@@ -5,6 +5,7 @@
 #include "tessera/card_status.h"
 #include "tessera/device_kind.h"
 #include "tessera/dynamic_network.h"
+#include "tessera/dynamic_pipeline.h"
 #include "tessera/file.h"
 #include "tessera/format.h"
 #include "tessera/format_choice.h"

@@ -83,6 +83,28 @@ class DynamicSession:
     # Arrays in the order of DynamicNetwork.inputs, or one dict by name.
     def run(self, *inputs: ArrayLike | Mapping[str, ArrayLike]) -> Result: ...
 
+class DynamicPipelineStatus(TypedDict):
+    pipelines: int  # now
+    pipelines_opened: int
+    submitted: int
+    failed_shapes: int  # tasks for whose shapes there is no network
+
+# One stream for tasks of any shapes that the network takes; each shape has stages of its own behind it.
+class DynamicPipeline:
+    def __init__(self, runtime: Runtime, network: DynamicNetwork, *, devices: Sequence[str] = [],
+                 pipelines_max: int = 8, jobs_max: int = 256) -> None: ...
+    def stream(self, *, order: str = "submission", priority: int = 0) -> DynamicStream: ...
+    def status(self) -> DynamicPipelineStatus: ...
+    def wait_until_done(self) -> None: ...
+
+class DynamicStream:
+    # Arrays in the order of DynamicNetwork.inputs, or one dict by name. A new shape is compiled first, by the caller.
+    def submit(self, *inputs: ArrayLike | Mapping[str, ArrayLike],
+               **options: Unpack[SubmitOptions]) -> Job: ...
+    def wait_until_done(self) -> None: ...
+    @property
+    def id(self) -> int: ...
+
 # The same.
 def load(source: str | os.PathLike[str] | Buffer, *, arch: str = "tessera128",
          shapes: Mapping[str, Sequence[int]] = {},

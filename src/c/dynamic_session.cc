@@ -43,8 +43,9 @@ Status add_buckets(const tessera_named_buckets* buckets, std::size_t count,
   return {};
 }
 
-Result<tessera_dynamic_session> open_dynamic(const char* path,
-                                             const tessera_dynamic_options* options) {
+}  // namespace
+
+Result<DynamicOptions> dynamic_of(const tessera_dynamic_options* options) {
   TESSERA_TRY(const tessera_dynamic_options given, sized(options));
   DynamicOptions how;
   TESSERA_TRY(how.load, load_options(given.load));
@@ -53,6 +54,15 @@ Result<tessera_dynamic_session> open_dynamic(const char* path,
   if (given.networks_max != 0) how.networks_max = given.networks_max;
   how.cache_folder = text_of(given.cache_folder);
   if (given.cache_bytes_max != 0) how.cache_bytes_max = given.cache_bytes_max;
+  return how;
+}
+
+namespace {
+
+Result<tessera_dynamic_session> open_dynamic(const char* path,
+                                             const tessera_dynamic_options* options) {
+  TESSERA_TRY(const tessera_dynamic_options given, sized(options));
+  TESSERA_TRY(const DynamicOptions how, dynamic_of(options));
   SessionOptions session;
   TESSERA_TRY(session.device, kind_of(number_in(given.device)));
   session.threads = given.threads;
@@ -67,11 +77,7 @@ Result<tessera_dynamic_result> run_dynamic(tessera_dynamic_session& session,
                                            const tessera_run& inputs) {
   TESSERA_TRY(const std::vector<Tensor> tensors, tensors_of(inputs, "inputs"));
   TESSERA_TRY(RunResult result, session.session.run(tensors));
-  tessera_dynamic_result made{std::move(result), {}};
-  for (const TensorDescription& output : session.session.network()->outputs()) {
-    made.names.push_back(output.name);
-  }
-  return made;
+  return tessera_dynamic_result{std::move(result), session.session.output_names()};
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ std::shared_ptr<void> owned(void* what, tessera_release_function release);
 tessera_device_kind kind_in_c(DeviceKind kind);
 Result<DeviceKind> kind_of(std::uint32_t kind);
 Result<LoadOptions> load_options(const tessera_load_options* options);
+Result<DynamicOptions> dynamic_of(const tessera_dynamic_options* options);
 Result<RuntimeOptions> runtime_of(const tessera_runtime_options* options);
 Result<StreamOptions> stream_of(const tessera_stream_options* options);
 Result<DebugOptions> debug_of(const tessera_debug_options* options);

@@ -48,15 +48,14 @@ Result<std::vector<Tensor>> run_operation(const Operation& operation, const Onnx
   if (operation.op == Operator::kRunningSum) {
     return std::vector<Tensor>{running_sum(*operands[0], operation.axis)};
   }
-  const std::int64_t opset =
-      operation.op == Operator::kHostNode ? operation.host_opset : kOnnxOpset;
-  return model::evaluate(step.node, opset, operands);
+  return model::evaluate(step.node, step.opset, operands);
 }
 
 class Interpreter {
  public:
   Interpreter(const Software& software, const ValueObserver& observer)
       : software_(software),
+        opset_(onnx_opset(software)),
         observer_(observer),
         values_(software.values.size()),
         readers_(count_readers(software)) {}
@@ -85,7 +84,7 @@ class Interpreter {
   }
 
   Status step(const Operation& operation) {
-    const OnnxNode step = onnx_node(software_, operation);
+    const OnnxNode step = onnx_node(software_, operation, opset_);
     std::vector<const Tensor*> operands;
     std::size_t next = 0;
     for (const std::string& name : step.node.inputs) {
@@ -142,6 +141,7 @@ class Interpreter {
   }
 
   const Software& software_;
+  const std::int64_t opset_;
   const ValueObserver& observer_;
   Table<ValueId, Tensor> values_;
   Table<ValueId, int> readers_;

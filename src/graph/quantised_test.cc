@@ -249,5 +249,16 @@ TEST(Quantised, WhatBecomesAWholeNumberOfThirtyTwoBitsIsF32) {
   EXPECT_EQ(format_of(graph, "z"), graph.vector_format);
 }
 
+TEST(Quantised, WhatBecomesF64AndWhatComesOfItIsNotRoundedToTheVectorFormat) {
+  TestModel model;
+  model.input("x", {4});
+  model.node("Cast", {"x"}, {"wide"}, {{"to", std::int64_t{11}}});
+  model.node("Add", {"wide", "wide"}, {"sum"});
+  model.node("Cast", {"sum"}, {"y"}, {{"to", std::int64_t{1}}}).output("y", {4});
+  for (const TensorInfo& tensor : built(model).tensors) {
+    EXPECT_TRUE(tensor.format == Format::kF32 || tensor.format == Format::kF64) << tensor.name;
+  }
+}
+
 }  // namespace
 }  // namespace tessera::graph

@@ -229,11 +229,16 @@ std::string supported_operators_markdown() {
     if (!listed) text += fmt::format("- {}\n", name);
   }
   text +=
+      "\nRandomNormal, RandomNormalLike, RandomUniform and RandomUniformLike are one sample, a constant of "
+      "the network\nthat its notes name: a function of the node's name and its attribute seed, the same on "
+      "every device. Sums of twelve\nuniform numbers stand for normal ones. Bernoulli and Multinomial, "
+      "which draw by data, are errors.\n";
+  text +=
       "\n## Taken apart\n\nControl flow and sequences are replaced by the nodes that run while\n"
       "shapes are inferred: a body once per iteration, a sequence as its tensors. How often a\n"
-      "body runs and how long a sequence is must be known at compile time. A condition that is "
-      "data\n"
-      "runs both branches and picks.\n\n";
+      "body runs must be known for one network; where data decides it, the model runs in parts\n"
+      "(runtime.md). How long a sequence is must be known at compile time. A condition that is\n"
+      "data runs both branches and picks.\n\n";
   for (const std::string& name : model::expanded_operators()) text += fmt::format("- {}\n", name);
   text +=
       "\n## Of com.microsoft\n\nWhat converters and quantisers of ONNX Runtime write is written "
@@ -244,6 +249,15 @@ std::string supported_operators_markdown() {
       "its inputs as they\n"
       "are. An attribute or a layout that is not known is an error which names it.\n\n";
   for (const std::string& name : model::contrib_operators()) text += fmt::format("- {}\n", name);
+  text +=
+      "\n## Of ai.onnx.ml\n\nLikewise, on numbers, in f64 on the host: columns of a table are as large as they "
+      "come. An ensemble of trees\n"
+      "is walked a level a step, all rows and trees at once. ZipMap gives the tensor of its scores, "
+      "not maps; categories that\n"
+      "a OneHotEncoder does not list are zeros. Labels and keys that are text are an error.\n\n";
+  for (const std::string& name : model::machine_learning_operators()) {
+    text += fmt::format("- {}\n", name);
+  }
   return text;
 }
 

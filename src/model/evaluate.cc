@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
 
 #include "base/check.h"
 #include "model/ops/apply.h"
@@ -12,6 +14,19 @@ namespace tessera::model {
 
 std::string evaluate_refusal(const Node& node, std::int64_t opset) {
   return ops::node_refusal(node, opset);
+}
+
+std::int64_t definition_of(const Node& node, std::int64_t opset) {
+  const ops::Operator* const row = node.domain.empty() ? ops::find_operator(node.op_type) : nullptr;
+  std::int64_t definition = 1;
+  for (std::string_view versions = row == nullptr ? "" : row->versions; !versions.empty();) {
+    const std::string_view version = versions.substr(0, versions.find(' '));
+    versions.remove_prefix(std::min(versions.size(), version.size() + 1));
+    std::int64_t since = 0;
+    std::from_chars(version.data(), version.data() + version.size(), since);
+    if (since <= opset) definition = since;
+  }
+  return definition;
 }
 
 Result<std::vector<Tensor>> evaluate(const Node& node, std::int64_t opset,

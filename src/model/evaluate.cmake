@@ -4,12 +4,13 @@ target_sources(tessera_model PRIVATE
     infer.cc
     infer_loop.cc
     infer_sequence.cc
-    infer_walk.cc
+    infer_walk.cc piece.cc
     ops/algebra.cc
     ops/apply.cc
     ops/attention.cc
     ops/binary.cc
     ops/call.cc
+    ops/draw.cc
     ops/elements.cc
     ops/errors.cc
     ops/feature.cc

@@ -16,6 +16,9 @@ namespace tessera::model {
 // not known", "attribute 'mode' is 'cubic'"). Looks at operator, domain, opset and attributes only.
 std::string evaluate_refusal(const Node& node, std::int64_t opset);
 
+// The opset with which the definition of the node's operator came that is in force in `opset`; 1 for one that is not known.
+std::int64_t definition_of(const Node& node, std::int64_t opset);
+
 // inputs[i] is nullptr for an absent optional input. The result has one tensor a node output.
 Result<std::vector<Tensor>> evaluate(const Node& node, std::int64_t opset,
                                      std::span<const Tensor* const> inputs);

@@ -256,6 +256,16 @@ TEST(EvaluateOpsets, OperatorsYoungerThanTheOpsetAreRefused) {
             "operator 'Gelu' of opset 13 is not known, it is from opset 20 on");
 }
 
+TEST(Evaluate, TheDefinitionInForceIsTheNewestUpToTheOpset) {
+  const auto definition = [](const char* op, std::int64_t opset) {
+    return definition_of({"n", op, "", {}, {}, {}}, opset);
+  };
+  EXPECT_EQ(definition("ReduceMax", 17), 13);
+  EXPECT_EQ(definition("ReduceMax", 19), 18);
+  EXPECT_EQ(definition("Col2Im", 21), 18);
+  EXPECT_EQ(definition("Frobnicate", 21), 1);
+}
+
 // --- Refusals ------------------------------------------------------------------------------------
 
 TEST(EvaluateRefusal, KnownNodesGiveNoReason) { EXPECT_EQ(Case("Add").refusal(), ""); }

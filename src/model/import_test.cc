@@ -164,6 +164,26 @@ TEST(Import, OperatorsOfMicrosoftAreWrittenOutInThoseOfTheStandard) {
       "with the attribute channels_last = 1   [unsupported]");
 }
 
+TEST(Import, OperatorsOnTablesAreWrittenOutInThoseOfTheStandard) {
+  ModelBuilder scaler;
+  scaler.input("x", Format::kF32, {1, 1});
+  scaler.node("Scaler", {"x"}, {"y"}, {{"offset", Floats{1}}, {"scale", Floats{2}}}, "it")
+      .domain("ai.onnx.ml")
+      .output("y");
+  const auto written = scaler.model();
+  ASSERT_TRUE(written.ok()) << written.error().to_string();
+  EXPECT_EQ(written->graph.nodes.size(), 7U);
+  ModelBuilder texts;
+  texts.input("x", Format::kF32, {1, 1});
+  texts.node("LinearClassifier", {"x"}, {"y"}, {{"classlabels_strings", Strings{"a", "b"}}}, "it")
+      .domain("ai.onnx.ml")
+      .output("y");
+  EXPECT_EQ(texts.model().error().to_string(),
+            "importing 'test.onnx': node 'it' (LinearClassifier): operator of ai.onnx.ml with "
+            "labels that are text (no tensor holds them); train or convert with whole numbers   "
+            "[unsupported]");
+}
+
 TEST(Import, ModelOfTheFirstIrVersionsMeansOpsetOne) {
   ModelBuilder builder;
   builder.input("x", Format::kF32, {1}).node("Relu", {"x"}, {"y"}).output("y");

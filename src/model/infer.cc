@@ -98,7 +98,9 @@ class Inference {
         named_(named_dimensions(model.graph, options.shapes)),
         guess_(std::move(guess)),
         scope_(nullptr, ""),
-        walk_(model, result_, options.watch, std::move(owner)) {}
+        walk_(model, result_, options.watch, std::move(owner)) {
+    for (const auto& [loop, most] : options.iterations_max) walk_.limit_iterations(loop, most);
+  }
 
   Result<InferredModel> run() {
     TESSERA_RETURN_IF_ERROR(place_inputs());
@@ -116,6 +118,10 @@ class Inference {
   bool differs_from_file() const { return differs_from_file_; }
   // After a run that failed: the inputs behind the operand that was not known.
   std::vector<std::string> inputs_behind_failure() const;
+  // Likewise: the node of the model's own graph that failed for want of a value; nothing: for another reason.
+  std::optional<std::size_t> node_without_value() const {
+    return walk_.blocking().empty() ? std::nullopt : std::optional(walk_.place());
+  }
 
  private:
   Status infer_values() {
@@ -325,8 +331,10 @@ Status Inference::place_output(const ValueInfo& output) {
 std::string Inference::way_out() const {
   std::string text;
   for (const std::string& name : inputs_behind_failure()) {
-    text += fmt::format("; input '{0}' decides it: feed it, or give its value (--constant {0}=...)",
-                        name);
+    text += fmt::format(
+        "; input '{0}' decides it: run the model in parts (tessera run, DynamicSession), or give "
+        "its value (--constant {0}=..., or --input {0}=FILE of a few whole numbers)",
+        name);
   }
   return text;
 }
@@ -453,20 +461,38 @@ Result<InferredModel> infer_shared(const std::shared_ptr<const Model>& model,
   return infer_with(*model, options, model);
 }
 
-std::vector<std::string> inputs_that_decide_shapes(const Model& model, const InferOptions& asked) {
+namespace {
+
+// What `look` finds in the inference that failed, by the first guess that fails for want of support; nothing where one succeeds.
+template <typename Look>
+auto of_failure(const Model& model, const InferOptions& asked, const Look& look)
+    -> decltype(look(std::declval<const Inference&>())) {
+  using Found = decltype(look(std::declval<const Inference&>()));
   const InferOptions options = with_open_shapes(model.graph, asked);
-  const auto decide = [&](const Guess& guess) -> std::optional<std::vector<std::string>> {
+  const auto found = [&](const Guess& guess) -> std::optional<Found> {
     Inference inference(model, options, guess);
     const auto result = inference.run();
-    if (result.ok()) return std::vector<std::string>{};
+    if (result.ok()) return Found{};
     if (result.error().code != ErrorCode::kUnsupported) return std::nullopt;
-    return inference.inputs_behind_failure();
+    return look(inference);
   };
-  if (const auto names = decide({options.default_dimension, ""})) return *names;
+  if (auto first = found({options.default_dimension, ""})) return *std::move(first);
   for (const Guess& guess : guesses(model, options)) {
-    if (const auto names = decide(guess)) return *names;
+    if (auto other = found(guess)) return *std::move(other);
   }
   return {};
+}
+
+}  // namespace
+
+std::vector<std::string> inputs_that_decide_shapes(const Model& model, const InferOptions& options) {
+  return of_failure(model, options,
+                    [](const Inference& failed) { return failed.inputs_behind_failure(); });
+}
+
+std::optional<std::size_t> node_that_data_decides(const Model& model, const InferOptions& options) {
+  return of_failure(model, options,
+                    [](const Inference& failed) { return failed.node_without_value(); });
 }
 
 std::vector<std::string> expanded_operators() {

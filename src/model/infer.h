@@ -31,6 +31,9 @@ struct InferOptions {
   // from which the open ones are taken if it has as many dimensions.
   std::function<std::optional<Shape>(const ValueInfo&)> open_shape = {};
   Watch* watch = nullptr;  // null: none; it outlives infer()
+  // By the name of a Loop of the model's own graph: how many iterations it may be written out in; more are refused as a trip
+  // count that is not known is. Others have the limit of all models.
+  std::map<std::string, std::int64_t> iterations_max = {};
 };
 
 // An open dimension that no option settles is what another input has for the same name, or else the default. Where the model has no meaning
@@ -48,6 +51,10 @@ Result<InferredModel> infer_shared(const std::shared_ptr<const Model>& model,
 // fails; with them known it may succeed or fail for the next reason. Empty if it succeeds, or no
 // input is the reason.
 std::vector<std::string> inputs_that_decide_shapes(const Model& model, const InferOptions& options);
+
+// Where infer() fails because a value is not known before the model runs: the place of the node in the model's own graph.
+// Nothing if it succeeds, or fails for another reason.
+std::optional<std::size_t> node_that_data_decides(const Model& model, const InferOptions& options);
 
 // What infer() takes apart, sorted: control flow and sequences, for docs/supported_ops.md.
 std::vector<std::string> expanded_operators();

@@ -114,8 +114,9 @@ TEST_F(InferControl, ATripCountThatIsDataIsRefusedAndNamedAsDecidingShapes) {
   model_.graph.inputs.push_back(info("trips", Format::kI64, {}));
   EXPECT_EQ(
       error(),
-      "node 'Loop_total' (Loop): the trip count 'trips' is not a constant; input 'trips' decides "
-      "it: feed it, or give its value (--constant trips=...)   [unsupported]");
+      "node 'Loop_total' (Loop): the trip count 'trips' is not a constant; input 'trips' "
+      "decides it: run the model in parts (tessera run, DynamicSession), or give its value "
+      "(--constant trips=..., or --input trips=FILE of a few whole numbers)   [unsupported]");
   EXPECT_EQ(inputs_that_decide_shapes(model_, options_), Strings{"trips"});
   options_.constants["trips"] = std::make_shared<const Tensor>(longs({}, {1}));
   EXPECT_EQ(inputs_that_decide_shapes(model_, options_), Strings{});
@@ -287,6 +288,37 @@ TEST_F(InferControl, AConstantThatIsNotWhatTheModelDeclaresIsAnError) {
   EXPECT_EQ(error(),
             "input 'x': a constant of format f32 and shape 3 is not what the model declares   "
             "[invalid argument]");
+}
+
+TEST(InferRandom, ADrawIsOneSampleOfItsSeedAndItsName) {
+  const auto drawn = [](const char* name, float seed, const char* op, Attributes attributes) {
+    Model model;
+    model.path = "test.onnx";
+    model.opsets[""] = 17;
+    attributes["seed"] = seed;
+    model.graph.inputs = {info("x", Format::kF32, {2, 500})};
+    model.graph.nodes = {{name, op, "", {"x"}, {"y"}, std::move(attributes)}};
+    model.graph.outputs = {info("y", Format::kF32, {2, 500})};
+    const auto inferred = infer(model, {});
+    EXPECT_TRUE(inferred.ok()) << inferred.error().to_string();
+    EXPECT_EQ(inferred->defaulted,
+              Strings{std::string(name) + " (" + op + "): one sample, drawn by its seed, is a constant"});
+    return *inferred->values.at("y").constant;
+  };
+  const Tensor first = drawn("a", 1, "RandomNormalLike", {{"mean", 3.0F}, {"scale", 0.5F}});
+  EXPECT_EQ(first, drawn("a", 1, "RandomNormalLike", {{"mean", 3.0F}, {"scale", 0.5F}}));
+  EXPECT_FALSE(first == drawn("a", 2, "RandomNormalLike", {{"mean", 3.0F}, {"scale", 0.5F}}));
+  EXPECT_FALSE(first == drawn("b", 1, "RandomNormalLike", {{"mean", 3.0F}, {"scale", 0.5F}}));
+  double sum = 0, squares = 0;
+  for (const float value : first.as<float>()) {
+    sum += value;
+    squares += (value - 3.0) * (value - 3.0);
+  }
+  EXPECT_NEAR(sum / 1000, 3, 0.05);
+  EXPECT_NEAR(squares / 1000, 0.25, 0.03);
+  for (const float value : drawn("a", 1, "RandomUniformLike", {{"low", -2.0F}}).as<float>()) {
+    EXPECT_TRUE(-2 <= value && value < 1);
+  }
 }
 
 }  // namespace

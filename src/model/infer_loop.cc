@@ -46,6 +46,7 @@ class LoopWalk {
   Status finish(const std::vector<Held>& results);
 
   Status loop();
+  Status check_written_out(std::int64_t iteration);
   Result<std::int64_t> trip_count();
   Result<bool> flag(const Held& held, const std::string& what);
   Status sequence_map();
@@ -168,6 +169,14 @@ Result<bool> LoopWalk::flag(const Held& held, const std::string& what) {
   return ops::Reader<std::int64_t>(*tensor)[0] != 0;
 }
 
+// Whether the loop may be written out in one iteration more than so many.
+Status LoopWalk::check_written_out(std::int64_t iteration) {
+  const auto limit = walk_.loop_limits_.find(node_.name);
+  if (!scope_.is_top() || limit == walk_.loop_limits_.end() || iteration < limit->second) return {};
+  walk_.blocking_ = {node_.inputs[0]};
+  return ops::unsupported(fmt::format("more than {} iterations, which are not written out", limit->second));
+}
+
 Status LoopWalk::loop() {
   if (held_.size() < 2 || body_->inputs.size() != held_.size() ||
       body_->outputs.size() + 1 < held_.size()) {
@@ -186,6 +195,7 @@ Status LoopWalk::loop() {
   std::vector<Held> carried(held_.begin() + 2, held_.end());
   std::vector<Names> stacks(body_->outputs.size() - 1 - carried_count);
   for (std::int64_t i = 0; i < trips && going; ++i) {
+    TESSERA_RETURN_IF_ERROR(check_written_out(i));
     std::vector<Held> inputs = {Held::of(walk_.constant(ops::integer_scalar(i), name("iteration"))),
                                 Held::of(walk_.constant(bool_scalar(going), name("going")))};
     inputs.insert(inputs.end(), carried.begin(), carried.end());

@@ -196,14 +196,16 @@ TEST(InferErrors, ShapesThatDependOnDataAreRefused) {
   EXPECT_EQ(
       reshape.error(),
       "node 'Reshape_0' (Reshape): input 1 ('s') is not a constant, so the output's shape "
-      "depends on data; input 's' decides it: feed it, or give its value (--constant s=...)   "
-      "[unsupported]");
+      "depends on data; input 's' decides it: run the model in parts (tessera run, "
+      "DynamicSession), or give its value (--constant s=..., or --input s=FILE of a few whole "
+      "numbers)   [unsupported]");
   Sketch non_zero;
   non_zero.input("x", {4}).node("NonZero", {"x"}, {"y"});
   EXPECT_EQ(
       non_zero.error(),
-      "node 'NonZero_0' (NonZero): the output's shape depends on data; input 'x' decides it: feed "
-      "it, or give its value (--constant x=...)   [unsupported]");
+      "node 'NonZero_0' (NonZero): the output's shape depends on data; input 'x' decides it: "
+      "run the model in parts (tessera run, DynamicSession), or give its value (--constant "
+      "x=..., or --input x=FILE of a few whole numbers)   [unsupported]");
 }
 
 TEST(InferErrors, UnknownOperatorAndDomainAreNamed) {
@@ -334,8 +336,9 @@ TEST_F(InferIf, ADynamicConditionWithBranchesOfUnlikeShapesIsRefused) {
   sketch_.input("c", {}, Format::kBool).node("If", {"c"}, {"y"}, attributes_);
   EXPECT_EQ(sketch_.error(),
             "node 'If_0' (If): the condition 'c' is not a constant, and output 0 has another "
-            "format or shape in each branch; input 'c' decides it: feed it, or give its value "
-            "(--constant c=...)   [unsupported]");
+            "format or shape in each branch; input 'c' decides it: run the model in parts "
+            "(tessera run, DynamicSession), or give its value (--constant c=..., or --input "
+            "c=FILE of a few whole numbers)   [unsupported]");
 }
 
 }  // namespace

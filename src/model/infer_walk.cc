@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "model/evaluate.h"
 #include "model/ops/apply.h"
+#include "model/ops/draw.h"
 #include "model/ops/elements.h"
 
 namespace tessera::model {
@@ -112,6 +113,7 @@ Status Walk::graph(const Subgraph& graph, Scope& scope) {
       const auto done = static_cast<std::int64_t>(&node - graph.nodes.data());
       TESSERA_RETURN_IF_ERROR(watch_->at("infer", done, std::ssize(graph.nodes)));
     }
+    if (scope.is_top()) place_ = static_cast<std::size_t>(&node - graph.nodes.data());
     const Status status = visit(node, scope);
     if (!status.ok()) {
       return status.error().with_context(fmt::format("node '{}' ({})", node.name, node.op_type));
@@ -169,6 +171,8 @@ Status Walk::visit_plain(const Node& node, Scope& scope) {
 }
 
 Result<ops::Outputs> Walk::outputs_of(const Node& node) {
+  blocking_.clear();  // no value would help where the operator is refused
+  if (ops::draws_at_random(node)) return drawn(node);
   const std::string reason = evaluate_refusal(node, opset_);
   if (!reason.empty()) return ops::unsupported(reason);
   std::vector<ops::Argument> arguments;
@@ -201,6 +205,23 @@ Result<ops::Outputs> Walk::outputs_of(const Node& node) {
     auto shared = std::make_shared<const Tensor>(std::move(tensor));
     outputs.push_back({shared->format, shared->dims, shared});
   }
+  return outputs;
+}
+
+// One sample is a constant of the network.
+Result<ops::Outputs> Walk::drawn(const Node& node) {
+  const bool takes_shape = !node.inputs.empty() && !node.inputs[0].empty();
+  TESSERA_TRY(Tensor tensor, ops::sample(node, takes_shape ? &value(node.inputs[0]) : nullptr));
+  const auto bytes = static_cast<std::int64_t>(tensor.bytes.size());
+  if (bytes > kFilledBytesMax || folded_bytes_ + bytes > kFoldedTotalMax) {
+    return Error{ErrorCode::kDoesNotFit, fmt::format("a sample of {} bytes", bytes)};
+  }
+  folded_bytes_ += bytes;
+  result_.defaulted.push_back(
+      fmt::format("{} ({}): one sample, drawn by its seed, is a constant", node.name, node.op_type));
+  auto shared = std::make_shared<const Tensor>(std::move(tensor));
+  ops::Outputs outputs;
+  outputs.push_back({shared->format, shared->dims, shared});
   return outputs;
 }
 

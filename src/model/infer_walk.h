@@ -66,6 +66,10 @@ class Walk {
   Status graph(const Subgraph& graph, Scope& scope);
   // Makes `name` a value of its own that is equal to `value`.
   Status copy_as(const std::string& value, const std::string& name);
+  // The Loop of the model's own graph with that name is written out in so many iterations at most.
+  void limit_iterations(const std::string& loop, std::int64_t most) { loop_limits_[loop] = most; }
+  // The node of the model's own graph that was visited last.
+  std::size_t place() const { return place_; }
   // Of the operands of the node that failed, those that are not constants, likeliest reason first.
   const std::vector<std::string>& blocking() const { return blocking_; }
 
@@ -86,6 +90,7 @@ class Walk {
   // What the node's inputs stand for; an input that is left out is kNothing.
   std::vector<Held> operands(const Node& node, const Scope& scope) const;
   Result<ops::Outputs> outputs_of(const Node& node);
+  Result<ops::Outputs> drawn(const Node& node);
   // Adds a node that is not in the model and names its outputs.
   Status add(Node node);
   // A node with one output, which gets a name of its own.
@@ -107,6 +112,8 @@ class Walk {
   std::set<std::string> reserved_;  // names of the model's own values
   std::map<const Tensor*, std::shared_ptr<const Tensor>> initializers_;
   std::vector<std::string> blocking_;
+  std::size_t place_ = 0;
+  std::map<std::string, std::int64_t> loop_limits_;
   std::int64_t iterations_ = 0;    // of all loops
   std::int64_t folded_bytes_ = 0;  // of all values computed here
 };

@@ -3,14 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <list>
 #include <mutex>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "arch/architecture_file.h"
 #include "base/guarded.h"
+#include "model/evaluate.h"
 #include "model/import.h"
+#include "model/infer.h"
+#include "network/dynamic_state.h"
 #include "network/firmware_file.h"
 #include "network/network.h"
 #include "network/package_cache.h"
@@ -54,53 +59,6 @@ std::string options_text(const LoadOptions& options) {
 }
 
 }  // namespace
-
-class DynamicNetworkState {
- public:
-  // A network, or the place of one that is being made.
-  struct Slot {
-    std::string key;
-    std::mutex making;
-    std::shared_ptr<const NetworkState> network;  // with `making` held
-  };
-
-  DynamicNetworkState(std::string of_path, DynamicOptions asked, ChipConfig of_chip,
-                      model::Model of_model)
-      : path(std::move(of_path)),
-        options(std::move(asked)),
-        chip(std::move(of_chip)),
-        model(std::move(of_model)),
-        cache(options.cache_folder, options.cache_bytes_max) {}
-
-  // The inputs have passed check(), and are in their buckets.
-  Result<Network> network_for(const std::vector<Tensor>& given);
-  Status check(const std::vector<Tensor>& given) const;
-  // In the shapes of their buckets. The inputs have passed check().
-  Result<std::vector<Tensor>> in_buckets(std::vector<Tensor> given) const;
-
-  const std::string path;
-  const DynamicOptions options;
-  const ChipConfig chip;
-  const model::Model model;
-  const network::PackageCache cache;
-  std::vector<DeclaredShape> inputs;
-  std::string digest;  // of model, architecture and options
-
-  std::mutex mutex;                        // of what follows; not held while something is compiled
-  std::list<std::shared_ptr<Slot>> slots;  // the last one used first
-  std::set<std::string> deciding;
-  DynamicCounters counters;
-
- private:
-  std::string key_of(const std::vector<Tensor>& given);
-  std::shared_ptr<Slot> slot_of(const std::string& key);
-  void forget(const std::shared_ptr<Slot>& slot);
-  LoadOptions options_for(const std::vector<Tensor>& given);
-  Result<Network> make(const std::vector<Tensor>& given);
-  std::optional<Network> load_kept(const LoadOptions& load);
-  bool bind(const std::vector<Tensor>& given, LoadOptions& load);
-  std::string digest_of(const LoadOptions& load) const;
-};
 
 Status DynamicNetworkState::check(const std::vector<Tensor>& given) const {
   if (given.size() != inputs.size()) {
@@ -172,7 +130,7 @@ void DynamicNetworkState::forget(const std::shared_ptr<Slot>& slot) {
   slots.remove(slot);
 }
 
-Result<Network> DynamicNetworkState::network_for(const std::vector<Tensor>& given) {
+Result<DynamicNetworkState::Made> DynamicNetworkState::made_for(const std::vector<Tensor>& given) {
   std::shared_ptr<Slot> slot;
   {
     const std::lock_guard lock(mutex);
@@ -182,14 +140,16 @@ Result<Network> DynamicNetworkState::network_for(const std::vector<Tensor>& give
   if (slot->network != nullptr) {
     const std::lock_guard lock(mutex);
     ++counters.kept;
-    return Network(slot->network);
+    return Made{Network(slot->network), std::nullopt};
   }
+  if (slot->stop) return Made{std::nullopt, slot->stop};
   auto made = make(given);
   if (!made.ok()) {
     forget(slot);
     return made.error();
   }
-  slot->network = made->share();
+  if (made->network) slot->network = made->network->share();
+  slot->stop = made->stop;
   // What decides may have been found just now.
   const std::lock_guard lock(mutex);
   slot->key = key_of(given);
@@ -208,6 +168,23 @@ LoadOptions DynamicNetworkState::options_for(const std::vector<Tensor>& given) {
     }
   }
   return load;
+}
+
+// The graph, or the node that data decides where that is why there is none.
+DynamicNetworkState::Attempt DynamicNetworkState::attempt(const LoadOptions& load) {
+  model::InferOptions infer = network::infer_options(load);
+  {
+    const std::lock_guard lock(mutex);
+    for (const std::string& loop : long_loops) infer.iterations_max[loop] = network::kWrittenOutMax;
+  }
+  if (!infer.iterations_max.empty()) {
+    if (const auto node = model::node_that_data_decides(model, infer)) {
+      return {model::infer(model, infer).error(), node};
+    }
+  }
+  auto graph = network::graph_of_model(model, chip, load);
+  if (graph.ok()) return {std::move(graph), std::nullopt};
+  return {graph.error(), model::node_that_data_decides(model, infer)};
 }
 
 // Of the inputs that compiling failed for, those that may decide have their values from now on. Whether there was one.
@@ -238,21 +215,90 @@ std::optional<Network> DynamicNetworkState::load_kept(const LoadOptions& load) {
   return std::move(*network);
 }
 
-Result<Network> DynamicNetworkState::make(const std::vector<Tensor>& given) {
+Result<DynamicNetworkState::Made> DynamicNetworkState::make(const std::vector<Tensor>& given) {
   LoadOptions load = options_for(given);
-  if (auto kept = load_kept(load)) return std::move(*kept);
-  auto graph = network::graph_of_model(model, chip, load);
-  if (!graph.ok() && bind(given, load)) {
-    if (auto kept = load_kept(load)) return std::move(*kept);
-    graph = network::graph_of_model(model, chip, load);
+  if (auto kept = load_kept(load)) return Made{std::move(*kept), std::nullopt};
+  Attempt tried = attempt(load);
+  if (tried.node && model.graph.nodes[*tried.node].op_type == "Loop") {
+    const std::lock_guard lock(mutex);
+    long_loops.insert(model.graph.nodes[*tried.node].name);
   }
-  if (!graph.ok()) return graph.error().with_context("compiling '" + path + "'");
-  auto network = network::network_from_graph(std::move(*graph), chip, load);
+  if (!tried.graph.ok() && bind(given, load)) {
+    if (auto kept = load_kept(load)) return Made{std::move(*kept), std::nullopt};
+    tried = attempt(load);
+  }
+  if (!tried.graph.ok()) {
+    Error error = tried.graph.error().with_context("compiling '" + path + "'");
+    if (!tried.node || load.require_full_offload) return error;
+    return Made{std::nullopt, Stop{*tried.node, std::move(error)}};
+  }
+  auto network = network::network_from_graph(std::move(*tried.graph), chip, load);
   if (!network.ok()) return network.error().with_context("compiling '" + path + "'");
   TESSERA_RETURN_IF_ERROR(cache.put(digest_of(load), network->state().package));
   const std::lock_guard lock(mutex);
   ++counters.compiled;
-  return network;
+  return Made{std::move(*network), std::nullopt};
+}
+
+namespace {
+
+// Products are what a processor is for; a piece that has one is compiled for each shape that comes.
+bool is_product(const model::Node& node) {
+  constexpr auto kProducts = std::to_array<std::string_view>(
+      {"Attention", "Conv", "ConvInteger", "ConvTranspose", "Einsum", "GRU", "Gemm", "LSTM", "MatMul",
+       "MatMulInteger", "QLinearConv", "QLinearMatMul", "RNN"});
+  return node.domain.empty() && std::ranges::find(kProducts, node.op_type) != kProducts.end();
+}
+
+bool goes_by_definition(const model::Subgraph& graph, std::int64_t opset) {
+  return std::ranges::all_of(graph.nodes, [opset](const model::Node& node) {
+    if (node.op_type != "If" && node.op_type != "Loop") {
+      return !is_product(node) && model::evaluate_refusal(node, opset).empty();
+    }
+    return std::ranges::all_of(node.attributes, [opset](const auto& attribute) {
+      const auto* body = std::get_if<std::shared_ptr<const model::Subgraph>>(&attribute.second);
+      return body == nullptr || goes_by_definition(**body, opset);
+    });
+  });
+}
+
+}  // namespace
+
+Status DynamicNetworkState::take_inputs() {
+  for (const model::ValueInfo& input : model.graph.inputs) {
+    if (options.load.constants.contains(input.name)) continue;
+    if (input.kind != model::ValueKind::kTensor) {
+      return Error{ErrorCode::kUnsupported,
+                   fmt::format("'{}': input '{}' is no tensor; Network::load takes such models",
+                               path, input.name)};
+    }
+    inputs.push_back(network::declared_shape(input));
+  }
+  return {};
+}
+
+Result<DynamicNetwork> DynamicNetworkState::piece(const std::string& name, Place place,
+                                                  const std::function<model::Model()>& make) {
+  const std::lock_guard lock(mutex);
+  if (const auto found = pieces.find(name); found != pieces.end()) return found->second;
+  model::Model made = make();
+  DynamicOptions how = options;
+  how.ranges = {};
+  how.buckets = {};
+  how.load.shapes = {};
+  std::erase_if(how.load.constants, [&made](const auto& constant) {
+    return std::ranges::find(made.graph.inputs, constant.first, &model::ValueInfo::name) ==
+           made.graph.inputs.end();
+  });
+  auto state = std::make_shared<DynamicNetworkState>(path, how, chip, std::move(made));
+  state->digest = digest + "\n" + name;
+  const auto opset = state->model.opsets.find("");
+  state->by_definition =
+      place == Place::kByDefinition && opset != state->model.opsets.end() &&
+      goes_by_definition(state->model.graph, opset->second);
+  TESSERA_RETURN_IF_ERROR(state->take_inputs());
+  TESSERA_RETURN_IF_ERROR(state->cache.open());
+  return pieces.emplace(name, DynamicNetwork(std::move(state))).first->second;
 }
 
 namespace {
@@ -304,15 +350,7 @@ Result<DynamicNetwork> DynamicNetwork::open(const std::string& path,
     auto state =
         std::make_shared<DynamicNetworkState>(path, options, std::move(chip), std::move(model));
     state->digest = std::move(digest);
-    for (const model::ValueInfo& input : state->model.graph.inputs) {
-      if (options.load.constants.contains(input.name)) continue;
-      if (input.kind != model::ValueKind::kTensor) {
-        return Error{ErrorCode::kUnsupported,
-                     fmt::format("'{}': input '{}' is no tensor; Network::load takes such models",
-                                 path, input.name)};
-      }
-      state->inputs.push_back(network::declared_shape(input));
-    }
+    TESSERA_RETURN_IF_ERROR(state->take_inputs());
     TESSERA_RETURN_IF_ERROR(check_options(options, state->inputs));
     TESSERA_RETURN_IF_ERROR(state->cache.open());
     return DynamicNetwork(std::move(state));
@@ -324,9 +362,10 @@ const std::vector<DeclaredShape>& DynamicNetwork::inputs() const { return state_
 Result<Network> DynamicNetwork::network_for(const std::vector<Tensor>& inputs) const {
   return guarded("compiling a model", [&]() -> Result<Network> {
     TESSERA_RETURN_IF_ERROR(state_->check(inputs));
-    if (state_->options.buckets.empty()) return state_->network_for(inputs);
     TESSERA_TRY(const std::vector<Tensor> in_buckets, state_->in_buckets(inputs));
-    return state_->network_for(in_buckets);
+    TESSERA_TRY(DynamicNetworkState::Made made, state_->made_for(in_buckets));
+    if (made.stop) return made.stop->reason;
+    return std::move(*made.network);
   });
 }
 
@@ -347,6 +386,12 @@ Result<std::vector<Tensor>> DynamicNetwork::inputs_of(const Network& network,
     }
     return taken;
   });
+}
+
+std::vector<std::string> DynamicNetwork::output_names() const {
+  std::vector<std::string> names;
+  for (const model::ValueInfo& output : state_->model.graph.outputs) names.push_back(output.name);
+  return names;
 }
 
 std::vector<std::string> DynamicNetwork::deciding_inputs() const {

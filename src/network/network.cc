@@ -94,6 +94,14 @@ std::vector<std::string> bind_deciding(const model::Model& model,
   return bound;
 }
 
+bool is_long_loop(const model::Model& model, const LoadOptions& unbound, const LoadOptions& bound) {
+  const auto stop = model::node_that_data_decides(model, infer_options(unbound));
+  if (!stop || model.graph.nodes[*stop].op_type != "Loop") return false;
+  model::InferOptions limited = infer_options(bound);
+  limited.iterations_max[model.graph.nodes[*stop].name] = kWrittenOutMax;
+  return model::node_that_data_decides(model, limited) == stop;
+}
+
 model::InferOptions infer_options(const LoadOptions& options) {
   model::InferOptions infer;
   infer.shapes = options.shapes;

@@ -50,6 +50,12 @@ std::vector<std::string> bind_deciding(const model::Model& model,
                                        const std::map<std::string, const Tensor*>& inputs,
                                        LoadOptions& options);
 
+// A Loop whose trip count an input decides is written out for so many iterations, and the network made anew for each count;
+// for more, its body is a network of its own (DynamicSession).
+inline constexpr std::int64_t kWrittenOutMax = 16;
+// Whether the model stops at such a Loop with the options `unbound`, and has more iterations with `bound`.
+bool is_long_loop(const model::Model& model, const LoadOptions& unbound, const LoadOptions& bound);
+
 // What graph::build() is told of the processor's kernel memory, of which the network has `share`
 // (LoadOptions::region_share).
 graph::KernelMemory kernel_memory(const ChipConfig& chip, double share);

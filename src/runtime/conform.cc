@@ -8,6 +8,7 @@
 
 #include "arith/rounding.h"
 #include "model/import.h"
+#include "model/ops/draw.h"
 #include "model/infer.h"
 
 namespace tessera::runtime {
@@ -194,6 +195,11 @@ Result<DataSet> read_data(const fs::path& place, const model::Model& model) {
 SetOutcome run_set(const fs::path& model_path, const fs::path& set, const TestRun& run) {
   const auto model = model::import_file(model_path.string());
   if (!model.ok()) return outcome_of(model.error());
+  const auto draw = std::ranges::find_if(model->graph.nodes, model::ops::draws_at_random);
+  if (draw != model->graph.nodes.end()) {
+    return {Verdict::kRefused, fmt::format("node '{}' ({}): it draws at random, so no two runs could be compared",
+                                           draw->name, draw->op_type)};
+  }
   auto data = read_data(set, *model);
   if (!data.ok()) return outcome_of(data.error());
   if (data->outputs.empty()) return {Verdict::kRefused, "no output files to compare with"};

@@ -187,6 +187,8 @@ class JobPool {
   std::size_t made() const;
   Room& room() { return room_; }
   const ProcessMark& mark() const { return mark_; }
+  // All jobs that were taken are complete.
+  bool is_complete() const { return incomplete_.load(std::memory_order_acquire) == 0; }
   // Waits until all jobs that were taken are complete.
   void wait_until_complete();
   // What the application's callbacks and its tuning log threw.

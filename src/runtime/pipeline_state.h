@@ -61,6 +61,8 @@ class PipelineState : private pipeline::Sink,
                      const std::vector<StateBinding>& bindings);
   // Whether the calling thread is one of this pipeline, so that it cannot wait for it.
   bool called_from_inside() const;
+  // No job is open, and no callback of one is called.
+  bool is_idle() const { return jobs_->is_complete(); }
   bool wait_for_room(std::chrono::nanoseconds patience);
   void wait_until_done();
 

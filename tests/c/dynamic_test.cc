@@ -9,6 +9,7 @@
 #include "model/testing/model_builder.h"
 #include "networks.h"
 #include "tessera/session.h"
+#include "tessera/tessera_dynamic_c.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
@@ -105,6 +106,69 @@ TEST_F(DynamicInC, RangesRefuseAndBucketsPad) {
   options.buckets = nullptr;
   EXPECT_EQ(message(tessera_dynamic_session_open(path_.c_str(), &options, &session)),
             "buckets is NULL");
+}
+
+TEST_F(DynamicInC, OneStreamTakesManyShapesAndAFailureIsOfItsJobAlone) {
+  tessera_runtime* runtime = nullptr;
+  ASSERT_EQ(message(tessera_runtime_open(nullptr, &runtime)), "");
+  tessera_dynamic_pipeline* pipeline = nullptr;
+  const tessera_dynamic_pipeline_options options = {.size = sizeof options, .pipelines_max = 2};
+  ASSERT_EQ(
+      message(tessera_dynamic_pipeline_open(runtime, path_.c_str(), &options, &pipeline)), "");
+  tessera_dynamic_stream* stream = nullptr;
+  ASSERT_EQ(message(tessera_dynamic_stream_open(pipeline, nullptr, &stream)), "");
+  const std::vector<std::int64_t> lengths = {5, 2, 9, 5};
+  std::vector<tessera_job*> jobs;
+  for (const std::int64_t length : lengths) {
+    const Tensor given = ramp(length);
+    const tessera_tensor tensor = view(given);
+    tessera_job* job = nullptr;
+    ASSERT_EQ(message(tessera_dynamic_submit(stream, &tensor, 1, nullptr, &job)), "");
+    jobs.push_back(job);
+  }
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    tessera_result* result = nullptr;
+    const std::string error = message(tessera_job_wait(jobs[i], -1, &result));
+    if (lengths[i] == 2) {  // less than the kernel
+      EXPECT_NE(error.find("(Conv)"), std::string::npos) << error;
+    } else {
+      ASSERT_EQ(error, "");
+      const Tensor wanted = expected(ramp(lengths[i]));
+      const tessera_tensor output = tessera_result_output(result, 0);
+      ASSERT_EQ(output.bytes, wanted.bytes.size());
+      EXPECT_EQ(std::memcmp(output.data, wanted.bytes.data(), output.bytes), 0);
+    }
+    tessera_result_release(result);
+    tessera_job_release(jobs[i]);
+  }
+  tessera_dynamic_stream_wait_until_done(stream);
+  tessera_dynamic_pipeline_wait_until_done(pipeline);
+  EXPECT_EQ(tessera_dynamic_pipeline_status(pipeline).failed_shapes, 1);
+  tessera_dynamic_pipeline_release(pipeline);
+  tessera_dynamic_stream_release(stream);
+  tessera_runtime_release(runtime);
+}
+
+TEST_F(DynamicInC, NullIsNamedOrDoesNothing) {
+  tessera_runtime* runtime = nullptr;
+  ASSERT_EQ(message(tessera_runtime_open(nullptr, &runtime)), "");
+  tessera_dynamic_pipeline* pipeline = nullptr;
+  tessera_dynamic_stream* stream = nullptr;
+  tessera_job* job = nullptr;
+  EXPECT_EQ(message(tessera_dynamic_pipeline_open(nullptr, "x", nullptr, &pipeline)),
+            "runtime is NULL");
+  EXPECT_EQ(message(tessera_dynamic_pipeline_open(runtime, nullptr, nullptr, &pipeline)),
+            "path is NULL");
+  EXPECT_EQ(message(tessera_dynamic_pipeline_open(runtime, "x", nullptr, nullptr)),
+            "pipeline is NULL");
+  EXPECT_EQ(message(tessera_dynamic_stream_open(nullptr, nullptr, &stream)), "pipeline is NULL");
+  EXPECT_EQ(message(tessera_dynamic_submit(nullptr, nullptr, 0, nullptr, &job)), "stream is NULL");
+  EXPECT_EQ(tessera_dynamic_pipeline_status(nullptr).submitted, 0);
+  tessera_dynamic_pipeline_wait_until_done(nullptr);
+  tessera_dynamic_stream_wait_until_done(nullptr);
+  tessera_dynamic_stream_release(nullptr);
+  tessera_dynamic_pipeline_release(nullptr);
+  tessera_runtime_release(runtime);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Writes a small model for each operator of com.microsoft, with an input and the outputs that the host gives for it.
+// Writes a small model for each operator of com.microsoft and ai.onnx.ml, with an input and the outputs that the host gives for it.
 //
 //   contrib_models FOLDER
 #include <fmt/format.h>
@@ -66,6 +66,13 @@ class Case {
   Case& node(const std::string& op_type, const Strings& inputs, const Strings& outputs,
              const Attributes& attributes = {}) {
     model_.node(op_type, inputs, outputs, attributes, "it").domain("com.microsoft");
+    return *this;
+  }
+  // The operator of ai.onnx.ml.
+  Case& learned_node(const std::string& op_type, const Strings& inputs, const Strings& outputs,
+                     const Attributes& attributes = {}) {
+    model_.node(op_type, inputs, outputs, attributes, "makes_" + outputs[0])
+        .domain("ai.onnx.ml", 2);
     return *this;
   }
   // x quantised to "q" by the scale "xs" and the zero point "xz".
@@ -136,6 +143,17 @@ std::vector<Case> quantised_cases(std::int64_t opset) {
       .node("QLinearSoftmax", {"q", "xs", "xz", "ys", "yz"}, {"y"},
             {{"axis", std::int64_t{-1}}, {"opset", opset}})
       .output("y");
+  Case& where = add("QLinearWhere")
+                    .quantised_input({2, 5, 7})
+                    .bytes("b", {5, 7})
+                    .floats("limit", {}, 0, 0)
+                    .floats("bs", {}, 0.01f, 0.02f)
+                    .bytes("bz", {}, 90, 130)
+                    .floats("ys", {}, 0.02f, 0.04f)
+                    .bytes("yz", {}, 90, 130);
+  where.model().node("Greater", {"x", "limit"}, {"above"});
+  where.node("QLinearWhere", {"above", "q", "xs", "xz", "b", "bs", "bz", "ys", "yz"}, {"y"})
+      .output("y");
   add("QLinearConcat")
       .quantised_input({2, 3, 4})
       .bytes("b", {2, 2, 4})
@@ -190,6 +208,26 @@ std::vector<Case> product_cases(std::int64_t opset) {
             {"y"}, {{"hidden_size", std::int64_t{6}}, {"direction", std::string("bidirectional")}})
       .output("y")
       .tolerance(0.02);
+  return cases;
+}
+
+std::vector<Case> small_cases(std::int64_t opset) {
+  std::vector<Case> cases;
+  const auto add = [&](const char* name) -> Case& { return cases.emplace_back(name, opset); };
+  for (const char* const metric : {"sqeuclidean", "euclidean"}) {
+    add(metric)
+        .input({3, 7})
+        .floats("b", {5, 7})
+        .node("CDist", {"x", "b"}, {"y"}, {{"metric", std::string(metric)}})
+        .output("y");
+  }
+  if (opset >= 14) {
+    add("Trilu")
+        .input({5, 7})
+        .whole<std::int64_t>("k", Format::kI64, {}, 1, 1)
+        .node("Trilu", {"x", "k"}, {"y"}, {{"upper", std::int64_t{0}}})
+        .output("y");
+  }
   return cases;
 }
 
@@ -341,11 +379,150 @@ std::vector<Case> decoder_cases(std::int64_t opset) {
   return cases;
 }
 
+// Trees of two levels that ask for the columns of x in turn; leaves speak of one of `ids` classes or targets in turn.
+Attributes small_trees(std::int64_t trees, std::int64_t columns, const std::string& leaves,
+                       std::int64_t ids, bool positive) {
+  Ints tree, node, feature, yes, no, leaf_tree, leaf_node, leaf_id, misses;
+  Strings modes;
+  Floats values, weights;
+  for (std::int64_t t = 0; t < trees; ++t) {
+    for (std::int64_t n = 0; n < 7; ++n) {
+      const bool leaf = n >= 3;
+      tree.push_back(t);
+      node.push_back(n);
+      feature.push_back((3 * t + n) % columns);
+      modes.emplace_back(leaf ? "LEAF" : "BRANCH_LEQ");
+      values.push_back(static_cast<float>((5 * t + 3 * n) % 7) * 0.3f - 0.9f);
+      yes.push_back(leaf ? 0 : 2 * n + 1);
+      no.push_back(leaf ? 0 : 2 * n + 2);
+      misses.push_back(n % 2);
+      if (!leaf) continue;
+      leaf_tree.push_back(t);
+      leaf_node.push_back(n);
+      leaf_id.push_back((t + n) % ids);
+      weights.push_back(static_cast<float>((t * 11 + n * 7) % 13) * 0.05f - (positive ? 0 : 0.3f));
+    }
+  }
+  return {{"nodes_treeids", tree},
+          {"nodes_nodeids", node},
+          {"nodes_featureids", feature},
+          {"nodes_modes", modes},
+          {"nodes_values", values},
+          {"nodes_truenodeids", yes},
+          {"nodes_falsenodeids", no},
+          {"nodes_missing_value_tracks_true", misses},
+          {leaves + "_treeids", leaf_tree},
+          {leaves + "_nodeids", leaf_node},
+          {leaves + "_ids", leaf_id},
+          {leaves + "_weights", weights}};
+}
+
+Attributes with(Attributes attributes, const Attributes& more) {
+  attributes.insert(more.begin(), more.end());
+  return attributes;
+}
+
+std::vector<Case> tree_cases(std::int64_t opset) {
+  std::vector<Case> cases;
+  const auto classifier = [&](const char* name, const Ints& labels, std::int64_t ids, bool positive,
+                              const char* transform) {
+    cases.emplace_back(name, opset)
+        .input({20, 4})
+        .learned_node("TreeEnsembleClassifier", {"x"}, {"label", "y"},
+                      with(small_trees(9, 4, "class", ids, positive),
+                           {{"classlabels_int64s", labels},
+                            {"post_transform", std::string(transform)}}))
+        .output("label")
+        .output("y");
+  };
+  classifier("TreesOfThreeClasses", {4, 5, 9}, 3, false, "SOFTMAX");
+  classifier("TreesOfTwoClasses", {0, 1}, 2, true, "NONE");
+  classifier("TreesOfOneProbability", {0, 1}, 1, true, "NONE");
+  classifier("TreesOfOneProbabilityLogistic", {0, 1}, 1, true, "LOGISTIC");
+  classifier("TreesOfOneScore", {2, 3}, 1, false, "NONE");
+  classifier("TreesOfOneScoreLogistic", {2, 3}, 1, false, "LOGISTIC");
+  const auto regressor = [&](const char* name, std::int64_t targets, const char* aggregate) {
+    cases.emplace_back(name, opset)
+        .input({20, 4})
+        .learned_node("TreeEnsembleRegressor", {"x"}, {"y"},
+                      with(small_trees(5, 4, "target", targets, false),
+                           {{"n_targets", targets},
+                            {"aggregate_function", std::string(aggregate)},
+                            {"base_values", Floats(targets == 1 ? 1 : 0, 0.2f)}}))
+        .output("y");
+  };
+  regressor("TreesSummed", 1, "SUM");
+  regressor("TreesAveraged", 2, "AVERAGE");
+  return cases;
+}
+
+std::vector<Case> table_cases(std::int64_t opset) {
+  std::vector<Case> cases;
+  const auto add = [&](const char* name) -> Case& { return cases.emplace_back(name, opset); };
+  const Floats row = {1, -2, 0.5f, 30}, weights = {0.5f, -1, 2, 0.25f, 1, 1, -3, 0.5f};
+  // Columns as large as a table has them: an income, a year.
+  add("Scaler")
+      .input({6, 4})
+      .learned_node("Scaler", {"x"}, {"large"}, {{"offset", row}, {"scale", Floats{1e6f, 1, 2e3f, 1}}})
+      .learned_node("Scaler", {"large"}, {"y"}, {{"offset", row}, {"scale", Floats{1e-6f, 1, 1e-3f, 1}}})
+      .output("y");
+  for (const char* const norm : {"L1", "L2", "MAX"}) {
+    add(norm).input({6, 4}).learned_node("Normalizer", {"x"}, {"y"}, {{"norm", std::string(norm)}}).output("y");
+  }
+  add("Binarizer").input({6, 4}).learned_node("Binarizer", {"x"}, {"y"}, {{"threshold", 0.2f}}).output("y");
+  add("Imputer")
+      .input({6, 4})
+      .learned_node("Binarizer", {"x"}, {"bits"}, {{"threshold", 0.2f}})
+      .learned_node("Imputer", {"bits"}, {"y"}, {{"imputed_value_floats", row}, {"replaced_value_float", 1.0f}})
+      .output("y");
+  add("LinearRegressor")
+      .input({6, 4})
+      .learned_node("LinearRegressor", {"x"}, {"y"},
+                    {{"coefficients", weights}, {"intercepts", Floats{1, -1}}, {"targets", std::int64_t{2}}})
+      .output("y");
+  for (const char* const transform : {"NONE", "LOGISTIC", "SOFTMAX"}) {
+    add(fmt::format("LinearClassifier{}", transform).c_str())
+        .input({6, 4})
+        .learned_node("LinearClassifier", {"x"}, {"label", "y"},
+                      {{"coefficients", weights},
+                       {"intercepts", Floats{0.5f, -1}},
+                       {"classlabels_ints", Ints{3, 8}},
+                       {"post_transform", std::string(transform)}})
+        .output("label")
+        .output("y");
+  }
+  for (const char* const kernel : {"LINEAR", "POLY", "RBF", "SIGMOID"}) {
+    add(fmt::format("SVMRegressor{}", kernel).c_str())
+        .input({6, 4})
+        .learned_node("SVMRegressor", {"x"}, {"y"},
+                      {{"kernel_type", std::string(kernel)},
+                       {"kernel_params", Floats{0.3f, 0.5f, 2}},
+                       {"n_supports", std::int64_t{2}},
+                       {"support_vectors", weights},
+                       {"coefficients", Floats{1.5f, -0.5f}},
+                       {"rho", Floats{0.25f}}})
+        .output("y");
+  }
+  add("EncodersAndFeatures")
+      .input({6, 4})
+      .whole<std::int64_t>("column", Format::kI64, {1}, 2, 2)
+      .learned_node("ArrayFeatureExtractor", {"x", "column"}, {"one"})
+      .learned_node("Binarizer", {"one"}, {"bit"}, {{"threshold", 0.2f}})
+      .learned_node("LabelEncoder", {"bit"}, {"code"},
+                    {{"keys_floats", Floats{1}}, {"values_floats", Floats{7}}, {"default_float", 2.0f}})
+      .learned_node("FeatureVectorizer", {"code", "x"}, {"y"}, {{"inputdimensions", Ints{1, 4}}})
+      .learned_node("OneHotEncoder", {"code"}, {"hot"}, {{"cats_int64s", Ints{2, 5, 7}}, {"zeros", std::int64_t{1}}})
+      .output("y")
+      .output("hot");
+  return cases;
+}
+
 json values_of(const Tensor& tensor) {
   json values = json::array();
   for (std::int64_t i = 0; i < element_count(tensor.dims); ++i) {
     const auto at = static_cast<std::size_t>(i);
     if (tensor.format == Format::kF32) values.push_back(tensor.as<float>()[at]);
+    if (tensor.format == Format::kI64) values.push_back(tensor.as<std::int64_t>()[at]);
     if (tensor.format == Format::kU8) values.push_back(tensor.as<std::uint8_t>()[at]);
   }
   return values;
@@ -372,7 +549,8 @@ int main_with(const std::filesystem::path& folder) {
   int failed = 0;
   for (const std::int64_t opset : {13, 17, 21}) {
     for (const auto make :
-         {quantised_cases, product_cases, fused_cases, attention_cases, decoder_cases}) {
+         {quantised_cases, product_cases, fused_cases, small_cases, attention_cases, decoder_cases,
+                            table_cases, tree_cases}) {
       for (Case& one : make(opset)) {
         const std::string name = fmt::format("{}_{}", one.name(), opset);
         const Status written = write(one, folder, name);

@@ -218,6 +218,8 @@ BLOCKS = {
             end="if (!result.ok() || result->outputs.empty() || result->cycles == 0) return 1;"),
         'auto model   = DynamicNetwork::open("recogniser.onnx", {.ranges = {{"x", {{1, 8}, {3, 3}, {48, 48}, {16, 2048}}}},':
             NotRun("tests/runtime/dynamic_network_test.cc holds this, on both devices"),
+        "auto pipeline = runtime->open_pipeline(*model, {.pipelines_max = 8});   // of the dynamic network above":
+            NotRun("tests/runtime/dynamic_pipeline_test.cc holds this, on both devices"),
         'auto a = Network::load("a.onnx", {.region_share = 0.75});   // compiled for a part of the memories': Code(
             setup="cp relu.onnx a.onnx && tessera zoo mobilenet_v1 -o b.onnx",
             before="using namespace tessera;\n",

@@ -182,6 +182,30 @@ class Shapes(unittest.TestCase):
                     session.run()
                 self.assertEqual(network.deciding_inputs, [])
 
+    def test_one_stream_takes_arrays_of_many_shapes_and_a_failure_is_of_its_job_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "open.onnx")
+            models.write(path, (1, 3, -1, -1), [(4, 3)])
+            network = tessera.DynamicNetwork(path)
+            session = tessera.DynamicSession(network, "host")
+            runtime = tessera.Runtime([tessera.Device("host")])
+            pipeline = tessera.DynamicPipeline(runtime, network, pipelines_max=2)
+            stream = pipeline.stream()
+            order = []
+            shapes = [(1, 3, 8, 8), (1, 3, 5, 30), (1, 3, 8, 8), (1, 3, 9, 4)]
+            jobs = [stream.submit(values(2, shape)) for shape in shapes]
+            for job, shape in zip(jobs, shapes):
+                result = job.wait()
+                numpy.testing.assert_array_equal(result["y"], session.run(values(2, shape))["y"])
+            for shape in shapes:
+                stream.submit(values(2, shape), callback=lambda result, error: order.append(result["y"].shape[2:]))
+            stream.wait_until_done()
+            pipeline.wait_until_done()
+            self.assertEqual(order, [session.run(values(2, shape))["y"].shape[2:] for shape in shapes])
+            self.assertEqual(pipeline.status()["submitted"], 8)
+            with self.assertRaisesRegex(tessera.Error, "1x4x8x8"):
+                stream.submit(values(2, (1, 4, 8, 8)))
+
 
 class Arrays(unittest.TestCase):
     def setUp(self):
@@ -455,14 +479,14 @@ class Lock(unittest.TestCase):
 
     def test_a_callback_runs_while_the_main_thread_waits(self):
         seen = []
-        stream = tessera.Runtime(["host"]).pipeline(tessera.Network(RELU)).stream()
+        stream = tessera.Runtime([tessera.Device("host")]).pipeline(tessera.Network(RELU)).stream()
         stream.submit(values(), callback=lambda result, error: seen.append(result))
         stream.wait_until_done()  # would wait for ever
         self.assertEqual(len(seen), 1)
 
     def test_letting_go_of_a_pipeline_waits_for_callbacks_without_the_lock(self):
         seen = []
-        pipeline = tessera.Runtime(["host"]).pipeline(tessera.Network(RELU))
+        pipeline = tessera.Runtime([tessera.Device("host")]).pipeline(tessera.Network(RELU))
         stream = pipeline.stream()
         for _ in range(5):
             stream.submit(values(), callback=lambda result, error: seen.append(result))
@@ -528,7 +552,7 @@ class Types(unittest.TestCase):
                 declared[node.name] = [entry.target.id for entry in node.body
                                        if isinstance(entry, ast.AnnAssign)]
         network = tessera.Network(RELU)
-        runtime = tessera.Runtime(["host"])
+        runtime = tessera.Runtime([tessera.Device("host")])
         pipeline = runtime.pipeline(network)
         result = pipeline.stream().submit(values()).wait()
         layers = runtime.memory("host0").load(network)

@@ -210,7 +210,8 @@ Result<Carried> to_format(Expansion& at, const Node& node, ValueId value, const 
   if (format == Format::kI64) {
     return Carried{round_to_i64(steps, value, traits.may_be_nan), Traits::finite(), false};
   }
-  if (!format_is_float(format) || format == Format::kF64) {
+  if (format == Format::kF64) return Carried{value, traits, false};
+  if (!format_is_float(format)) {
     return refuse(node, fmt::format("a result in {}", format_name(format)));
   }
   Traits unrounded = traits;
@@ -218,6 +219,25 @@ Result<Carried> to_format(Expansion& at, const Node& node, ValueId value, const 
   Traits after = traits;
   after.may_be_infinite = format == Format::kF32;
   return Carried{round_to_format(steps, value, format, unrounded), after, false};
+}
+
+// x + 0 of i64 in a smaller integer format: a conversion.
+bool converts_i64(Expansion& at, const Node& node, const Operand& a, Format format) {
+  const Tensor* const zero = at.info(node.inputs[1]).constant.get();
+  return a.format == Format::kI64 && is_small_integer(format) && zero != nullptr &&
+         node.as<ElementwiseAttributes>().function == BinaryFunction::kAdd &&
+         element_count(zero->dims) == 1 &&
+         arith::read_element(zero->format, zero->bytes.data()) == 0;
+}
+
+// Modulo 2^bits of any whole number in float64: division by a power of two, floor and the difference are exact.
+ValueId remainder_in(Steps& steps, ValueId x, Format format) {
+  const arith::IntegerRange range = arith::integer_range(format);
+  const double modulus = static_cast<double>(range.highest - range.lowest + 1);
+  const ValueId turns = steps.unary(Operator::kFloor, steps.mul(x, 1 / modulus));
+  const ValueId rest = steps.sub(x, steps.mul(turns, modulus));
+  const double above = static_cast<double>(range.highest) + 1;
+  return steps.where(steps.less(rest, above), rest, steps.sub(rest, modulus));
 }
 
 // Sums, differences and products of whole numbers in an integer format: modulo 2^bits.
@@ -287,6 +307,9 @@ Result<Carried> first_step(Expansion& at, const Node& node, Format working, Form
   source = working;
   TESSERA_TRY(const Operand b, read_operand(at, node, 1));
   const bool to_integer = is_small_integer(working) || working == Format::kI64;
+  if (converts_i64(at, node, a, working)) {
+    return Carried{remainder_in(at.steps(), a.value, working), Traits::finite(), false};
+  }
   if (to_integer && is_modular(attributes.function)) return wrapped(at, node, a, b, working);
   TESSERA_TRY(ValueId plain, binary_steps(at, node, a, b));
   if (to_integer && attributes.function == BinaryFunction::kDivide) {

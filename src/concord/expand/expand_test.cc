@@ -15,6 +15,7 @@
 #include "arith/rounding.h"
 #include "concord/interpret.h"
 #include "concord/testing/random_graph.h"
+#include "concord/write/onnx_node.h"
 #include "graph/graph_text.h"
 #include "host/executor.h"
 
@@ -529,6 +530,77 @@ TEST(Expand, GatherOutOfRangeIsAnError) {
       EXPECT_FALSE((*reference)->run(inputs).ok()) << place;
       EXPECT_FALSE(interpret(*software, inputs).ok()) << place;
     }
+  }
+}
+
+// f32 ─► f64 ─► Sub on the host ─► f32, and a mask that opset 18 has.
+std::shared_ptr<const Graph> wide_graph() {
+  Graph graph;
+  graph.name = "wide";
+  graph.tensors = {{"x", Format::kF32, {2, 3}, nullptr},   {"wide", Format::kF64, {2, 3}, nullptr},
+                   {"twice", Format::kF64, {2, 3}, nullptr}, {"y", Format::kF32, {2, 3}, nullptr},
+                   {"m", Format::kI32, {2, 3}, nullptr},     {"n", Format::kI32, {2, 3}, nullptr}};
+  const auto host = [](const char* op, const char* read, const char* made) {
+    graph::HostStepAttributes step;
+    step.node = {op, op, "", {read, read}, {made}, {}};
+    step.opset = 21;
+    return step;
+  };
+  graph.nodes.push_back({"widen", {}, {{0}}, {{1}}, graph::ElementwiseAttributes{}});
+  graph.nodes.push_back({"sum", {}, {{1}, {1}}, {{2}}, host("Add", "wide", "twice")});
+  graph.nodes.push_back({"narrow", {}, {{2}}, {{3}}, graph::ElementwiseAttributes{}});
+  graph.nodes.push_back({"mask", {}, {{4}, {4}}, {{5}}, host("BitwiseAnd", "m", "n")});
+  // As opset 11 writes it.
+  graph::HostStepAttributes total;
+  total.node = {"total", "ReduceSum", "", {"wide"}, {"sums"}, {{"axes", std::vector<std::int64_t>{1}}}};
+  total.opset = 11;
+  graph.tensors.push_back({"sums", Format::kF64, {2, 1}, nullptr});
+  graph.nodes.push_back({"total", {}, {{1}}, {{6}}, std::move(total)});
+  graph.inputs = {{0}, {4}};
+  graph.outputs = {{3}, {5}, {6}};
+  return std::make_shared<const Graph>(std::move(graph));
+}
+
+TEST(Expand, ValuesOfF64AndNewerHostStepsGiveTheBitsOfTheReference) {
+  std::mt19937 random(kSeed);
+  const auto graph = wide_graph();
+  const auto software = expand(*graph);
+  ASSERT_TRUE(software.ok()) << software.error().to_string();
+  EXPECT_EQ(onnx_opset(*software), 18);
+  const auto total = std::ranges::find_if(software->operations, [](const Operation& operation) {
+    return operation.op == Operator::kHostNode && operation.host->op_type == "ReduceSum";
+  });
+  ASSERT_NE(total, software->operations.end());
+  EXPECT_EQ(onnx_node(*software, *total, 18).node.inputs.size(), 2U);
+  const Outcome outcome =
+      compare(graph, *software,
+              {testing::random_tensor(Format::kF32, {2, 3}, Values::kEdges, random),
+               testing::random_tensor(Format::kI32, {2, 3}, Values::kEdges, random)});
+  EXPECT_EQ(outcome.difference, "");
+}
+
+TEST(Expand, WholeNumbersOfSixtyFourBitsBecomeSmallerOnesModuloTheirRange) {
+  for (const Format format : {Format::kI32, Format::kU32, Format::kI8, Format::kU16}) {
+    Graph graph;
+    graph.name = "narrow";
+    const auto zero = std::make_shared<const Tensor>(Tensor::zeros(Format::kF32, {}));
+    graph.tensors = {{"x", Format::kI64, {9}, nullptr},
+                     {"zero", Format::kF32, {}, zero},
+                     {"y", format, {9}, nullptr}};
+    graph::ElementwiseAttributes sum;
+    sum.binary = true;
+    graph.nodes.push_back({"cast", {}, {{0}, {1}}, {{2}}, sum});
+    graph.inputs = {{0}};
+    graph.outputs = {{2}};
+    const auto shared = std::make_shared<const Graph>(std::move(graph));
+    const auto software = expand(*shared);
+    ASSERT_TRUE(software.ok()) << software.error().to_string();
+    Tensor x = Tensor::zeros(Format::kI64, {9});
+    const std::vector<std::int64_t> values = {0,          -1,          255, 32768, 2147483648,
+                                              -2147483649, 4294967296, (std::int64_t{1} << 52) + 7,
+                                              -(std::int64_t{1} << 52) - 129};
+    std::ranges::copy(values, x.as<std::int64_t>().begin());
+    EXPECT_EQ(compare(shared, *software, {x}).difference, "");
   }
 }
 

@@ -12,7 +12,10 @@
 namespace tessera::concord {
 namespace {
 
-constexpr std::int64_t kIrVersion = 8;  // of opset 17
+// The one that came with the opset.
+std::int64_t ir_version_of(std::int64_t opset) {
+  return opset <= 18 ? 8 : opset <= 20 ? 9 : opset <= 22 ? 10 : opset == 23 ? 11 : 12;
+}
 constexpr std::size_t kBytesMax = std::size_t{1} << 31;
 
 void write_tensor(const std::string& name, const Tensor& tensor, onnx::TensorProto* proto) {
@@ -95,7 +98,10 @@ void write_type(const Value& value, onnx::ValueInfoProto* proto) {
 class GraphWriter {
  public:
   GraphWriter(const Software& software, onnx::GraphProto* graph)
-      : software_(software), graph_(graph), used_(software.values.size(), false) {}
+      : software_(software),
+        opset_(onnx_opset(software)),
+        graph_(graph),
+        used_(software.values.size(), false) {}
 
   Status write() {
     mark_used(software_.operations);
@@ -153,7 +159,7 @@ class GraphWriter {
         continue;
       }
       if (operation.op == Operator::kHostNode) TESSERA_RETURN_IF_ERROR(check_host_node(operation));
-      const OnnxNode step = onnx_node(software_, operation);
+      const OnnxNode step = onnx_node(software_, operation, opset_);
       write_node(step.node, graph->add_node());
       for (const auto& [vector, tensor] : step.vectors) add_vector(vector, tensor);
     }
@@ -223,6 +229,7 @@ class GraphWriter {
   }
 
   const Software& software_;
+  const std::int64_t opset_;
   onnx::GraphProto* graph_;
   Table<ValueId, bool> used_;
   std::set<std::string> vectors_;
@@ -232,9 +239,9 @@ class GraphWriter {
 
 Result<std::vector<std::byte>> write_onnx(const Software& software) {
   onnx::ModelProto model;
-  model.set_ir_version(kIrVersion);
+  model.set_ir_version(ir_version_of(onnx_opset(software)));
   model.set_producer_name("tessera");
-  model.add_opset_import()->set_version(kOnnxOpset);
+  model.add_opset_import()->set_version(onnx_opset(software));
   onnx::GraphProto* graph = model.mutable_graph();
   graph->set_name(software.name.empty() ? "derived" : software.name);
   TESSERA_RETURN_IF_ERROR(GraphWriter(software, graph).write());

@@ -1,4 +1,4 @@
-// Software as an ONNX model: opset 17, operators of the standard alone.
+// Software as an ONNX model: opset 17, or a newer one that a host step needs; operators of the standard alone.
 #pragma once
 
 #include <cstddef>

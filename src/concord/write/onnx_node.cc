@@ -1,8 +1,13 @@
 #include "concord/write/onnx_node.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <string_view>
+#include <variant>
 
 #include "base/check.h"
+#include "model/evaluate.h"
 
 namespace tessera::concord {
 namespace {
@@ -18,7 +23,10 @@ void add_vector(OnnxNode& result, const std::vector<std::int64_t>& numbers, bool
   result.vectors.emplace_back(std::move(name), std::move(tensor));
 }
 
-void add_attributes(const Software& software, const Operation& operation, OnnxNode& result) {
+constexpr std::int64_t kSinceAxesOfExtremesAreAnInput = 18;
+
+void add_attributes(const Software& software, const Operation& operation, std::int64_t opset,
+                    OnnxNode& result) {
   model::Attributes& attributes = result.node.attributes;
   switch (operation.op) {
     case Operator::kCast:
@@ -37,7 +45,11 @@ void add_attributes(const Software& software, const Operation& operation, OnnxNo
       break;
     case Operator::kReduceMaximum:
     case Operator::kReduceMinimum:
-      attributes["axes"] = operation.axes;
+      if (opset < kSinceAxesOfExtremesAreAnInput) {
+        attributes["axes"] = operation.axes;
+      } else {
+        add_vector(result, operation.axes);
+      }
       attributes["keepdims"] = std::int64_t{1};
       break;
     case Operator::kReshape:
@@ -102,7 +114,45 @@ std::int64_t onnx_data_type(Format format) {
   return 0;
 }
 
-OnnxNode onnx_node(const Software& software, const Operation& operation) {
+namespace {
+
+std::int64_t newest_definition(const std::vector<Operation>& operations) {
+  std::int64_t newest = 1;
+  for (const Operation& operation : operations) {
+    if (operation.repeat != nullptr) {
+      newest = std::max(newest, newest_definition(operation.repeat->body));
+    }
+    if (operation.op != Operator::kHostNode) continue;
+    newest = std::max(newest, model::definition_of(*operation.host, operation.host_opset));
+  }
+  return newest;
+}
+
+// A host step of an older opset, where its list was an attribute and is an operand now. Whether it was one.
+bool renew(const Operation& operation, std::int64_t opset, OnnxNode& result) {
+  model::Node& node = result.node;
+  const char* const list = node.op_type == "Split" ? "split" : "axes";
+  constexpr auto kOperands = std::to_array<std::string_view>({"ReduceSum", "Split", "Squeeze", "Unsqueeze"});
+  constexpr std::int64_t kSinceOperands = 13;
+  const auto found = node.attributes.find(list);
+  if (!node.domain.empty() || std::ranges::find(kOperands, node.op_type) == kOperands.end() ||
+      found == node.attributes.end() || operation.host_opset >= kSinceOperands || opset < kSinceOperands) {
+    return false;
+  }
+  const auto* values = std::get_if<std::vector<std::int64_t>>(&found->second);
+  if (values == nullptr || node.inputs.size() != 1) return false;
+  add_vector(result, *values);
+  node.attributes.erase(found);
+  return true;
+}
+
+}  // namespace
+
+std::int64_t onnx_opset(const Software& software) {
+  return std::max(kOnnxOpset, newest_definition(software.operations));
+}
+
+OnnxNode onnx_node(const Software& software, const Operation& operation, std::int64_t opset) {
   OnnxNode result;
   if (operation.op == Operator::kHostNode) {
     result.node = *operation.host;
@@ -114,6 +164,7 @@ OnnxNode onnx_node(const Software& software, const Operation& operation) {
     for (std::string& name : result.node.outputs) {
       if (!name.empty()) name = software.value(operation.outputs[next++]).name;
     }
+    result.opset = renew(operation, opset, result) ? opset : operation.host_opset;
   } else {
     result.node.op_type = operator_name(operation.op);
     for (const ValueId id : operation.inputs) {
@@ -122,7 +173,8 @@ OnnxNode onnx_node(const Software& software, const Operation& operation) {
     for (const ValueId id : operation.outputs) {
       result.node.outputs.push_back(software.value(id).name);
     }
-    add_attributes(software, operation, result);
+    result.opset = opset;
+    add_attributes(software, operation, opset, result);
   }
   const std::string layer = operation.layer < 0 ? "" : software.layers[operation.layer].name + "/";
   result.node.name = layer + software.value(operation.outputs[0]).name;

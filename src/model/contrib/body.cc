@@ -62,6 +62,12 @@ std::vector<float> Body::reals(const std::string& attribute) const {
   return {found->floats().begin(), found->floats().end()};
 }
 
+std::vector<std::string> Body::texts(const std::string& attribute) const {
+  const onnx::AttributeProto* found = find(attribute);
+  if (found == nullptr) return {};
+  return {found->strings().begin(), found->strings().end()};
+}
+
 onnx::NodeProto& Body::add(const std::string& op_type, const std::vector<std::string>& inputs) {
   onnx::NodeProto& node = *function_.add_node();
   node.set_op_type(op_type);

@@ -40,6 +40,7 @@ class Body {
   std::string text(const std::string& attribute, const std::string& otherwise) const;
   std::vector<std::int64_t> integers(const std::string& attribute) const;
   std::vector<float> reals(const std::string& attribute) const;
+  std::vector<std::string> texts(const std::string& attribute) const;
 
   // Adds a node, and gives its output.
   std::string node(const std::string& op_type, const std::vector<std::string>& inputs,
@@ -52,6 +53,7 @@ class Body {
   std::vector<std::string> nodes_like_call(const std::string& op_type,
                                            const std::vector<std::string>& inputs, int outputs,
                                            std::initializer_list<const char*> names);
+  std::string constant(onnx::TensorProto tensor);
   // Constants: a list of whole numbers, a scalar one, and a float in the format of `like`.
   std::string list(const std::vector<std::int64_t>& values);
   std::string whole(std::int64_t value);
@@ -76,7 +78,6 @@ class Body {
 
  private:
   const onnx::AttributeProto* find(const std::string& attribute) const;
-  std::string constant(onnx::TensorProto tensor);
   onnx::NodeProto& add(const std::string& op_type, const std::vector<std::string>& inputs);
 
   const onnx::NodeProto& call_;

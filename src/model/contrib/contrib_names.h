@@ -1,4 +1,4 @@
-// Operators of com.microsoft that are written out in those of the standard.
+// Operators of com.microsoft and ai.onnx.ml that are written out in those of the standard.
 #pragma once
 
 #include <string>
@@ -6,6 +6,7 @@
 
 namespace tessera::model {
 
-std::vector<std::string> contrib_operators();  // sorted
+std::vector<std::string> contrib_operators();           // sorted
+std::vector<std::string> machine_learning_operators();  // of ai.onnx.ml, sorted
 
 }  // namespace tessera::model

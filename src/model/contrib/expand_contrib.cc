@@ -30,6 +30,13 @@ const Operators& operators() {
   return all;
 }
 
+constexpr std::string_view kMachineLearning = "ai.onnx.ml";
+
+const Operators& learned_operators() {
+  static const Operators all = contrib::machine_learning_operators();
+  return all;
+}
+
 // The standard has them in the same words.
 constexpr std::array<std::string_view, 2> kSameInStandard = {"QuantizeLinear", "DequantizeLinear"};
 
@@ -70,17 +77,20 @@ class Expansion {
         return {};
       }
     }
-    const auto found = operators().find(node.op_type());
-    if (found == operators().end()) return {};
+    const std::string_view domain = node.domain() == kMachineLearning ? kMachineLearning : kDomain;
+    const Operators& known = domain == kMachineLearning ? learned_operators() : operators();
+    const auto found = known.find(node.op_type());
+    if (found == known.end()) return {};
+    if (domain == kMachineLearning && node.op_type() == "ZipMap") make_tensors_of_maps(node);
     Body body(node, opset_);
     for (const int input : found->second.inputs) {
       if (body.has(input)) continue;
-      return invalid_model("{}: operator of com.microsoft without its input {}",
-                           node_label(node.name(), node.op_type()), input);
+      return invalid_model("{}: operator of {} without its input {}",
+                           node_label(node.name(), node.op_type()), domain, input);
     }
     if (const contrib::Refusal refusal = found->second.write(body); !refusal.empty()) {
-      return unsupported("{}: operator of com.microsoft with {}",
-                         node_label(node.name(), node.op_type()), refusal);
+      return unsupported("{}: operator of {} with {}", node_label(node.name(), node.op_type()),
+                         domain, refusal);
     }
     const std::string name = fmt::format("{}_{}", node.op_type(), written_++);
     *model_.add_functions() = body.function(kWritten, name);
@@ -90,10 +100,25 @@ class Expansion {
     return {};
   }
 
+  // Maps from a class to its score, one for each row, are the tensor that they are made of.
+  void make_tensors_of_maps(const onnx::NodeProto& node) {
+    for (onnx::ValueInfoProto& output : *model_.mutable_graph()->mutable_output()) {
+      if (node.output_size() == 0 || output.name() != node.output(0)) continue;
+      output.clear_type();
+      output.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+    }
+    auto& described = *model_.mutable_graph()->mutable_value_info();
+    for (int i = described.size(); i-- > 0;) {
+      if (node.output_size() > 0 && described[i].name() == node.output(0)) {
+        described.DeleteSubrange(i, 1);
+      }
+    }
+  }
+
   // Some tools write two of them into the domain of the standard, the one before the standard had it.
   bool is_meant(const onnx::NodeProto& node) const {
     if (local_.contains({node.domain(), node.op_type()})) return false;
-    if (node.domain() == kDomain) return true;
+    if (node.domain() == kDomain || node.domain() == kMachineLearning) return true;
     if (!node.domain().empty() && node.domain() != "ai.onnx") return false;
     constexpr std::int64_t kSinceLayerNormalization = 17;
     return node.op_type() == "SimplifiedLayerNormalization" ||
@@ -118,6 +143,12 @@ class Expansion {
 
 Status expand_contrib_operators(onnx::ModelProto& model, std::int64_t opset) {
   return Expansion(model, opset).run();
+}
+
+std::vector<std::string> machine_learning_operators() {
+  std::vector<std::string> names;
+  for (const auto& [name, write] : learned_operators()) names.push_back(name);
+  return names;
 }
 
 std::vector<std::string> contrib_operators() {

@@ -1,4 +1,4 @@
-// Operators of com.microsoft, which converters and quantisers of ONNX Runtime write, become functions of the model
+// Operators of com.microsoft, which converters and quantisers of ONNX Runtime write, and of ai.onnx.ml become functions of the model
 // that say the same with operators of the standard; import_function.h then writes them out.
 //
 //   y = com.microsoft.BiasGelu(x, b)   ─►   t = Add(x, b)   e = Erf(t / sqrt(2))   y = t / 2 (1 + e)

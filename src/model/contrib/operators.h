@@ -1,4 +1,4 @@
-// The operators of com.microsoft that are known, each with what writes its body.
+// The operators of com.microsoft and ai.onnx.ml that are known, each with what writes its body.
 #pragma once
 
 #include <map>
@@ -18,6 +18,8 @@ struct Operator {
 };
 using Operators = std::map<std::string, Operator>;
 
+// Of ai.onnx.ml, on numbers: scaling, encoding, linear models, ensembles of trees.
+Operators machine_learning_operators();
 // 8-bit networks: scales and zero points beside the values.
 Operators quantised_operators();
 // Activations, normalisations, products and what is fused with them.

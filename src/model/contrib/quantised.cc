@@ -56,6 +56,11 @@ Refusal write_average_pool(Body& body) {
   output_quantised(body, pooled, 3);
   return {};
 }
+Refusal write_where(Body& body) {
+  const std::string yes = dequantised(body, 1), no = dequantised(body, 4);
+  output_quantised(body, body.node("Where", {body.in(0), yes, no}), 7);
+  return {};
+}
 Refusal write_concat(Body& body) {
   std::vector<std::string> parts;
   for (int i = 2; i < body.inputs(); i += 3) parts.push_back(dequantised(body, i));
@@ -146,6 +151,7 @@ Operators quantised_operators() {
           {"QLinearSoftmax", {write_softmax, {0, 1, 3}}},
           {"QLinearGlobalAveragePool", {write_global_average_pool, {0, 1, 3}}},
           {"QLinearAveragePool", {write_average_pool, {0, 1, 3}}},
+          {"QLinearWhere", {write_where, {0, 1, 2, 4, 5, 7}}},
           {"QLinearConcat", {write_concat, {0, 2, 3}}},
           {"MatMulIntegerToFloat", {write_integer_product_to_float, {0, 1, 2, 3}}},
           {"DynamicQuantizeMatMul", {write_dynamic_product, {0, 1, 2}}},

@@ -136,7 +136,9 @@ std::vector<std::string> take_deciding(const std::string& model,
   if (!imported.ok() || !bound.ok()) return {};
   std::map<std::string, const Tensor*> candidates;
   for (const auto& [name, one] : small) candidates[name] = &one.second;
+  const LoadOptions unbound = *bound;
   std::vector<std::string> taken = network::bind_deciding(*imported, candidates, *bound);
+  if (network::is_long_loop(*imported, unbound, *bound)) return {};
   for (const std::string& name : taken) {
     const std::string& text = small.at(name).first;
     std::erase(inputs, text);

@@ -55,6 +55,18 @@ std::string idle_cores_text(const RunResult& run) {
 
 }  // namespace
 
+nlohmann::json placement_json(const Placement& placement) {
+  nlohmann::json host_steps = nlohmann::json::array();
+  for (const HostStepNote& step : placement.host_steps) {
+    host_steps.push_back(
+        {{"node", step.node}, {"operator", step.operator_name}, {"reason", step.reason}});
+  }
+  return {{"nodes_on_processor", placement.nodes_on_processor},
+          {"nodes_on_host", placement.nodes_on_host},
+          {"host_steps", std::move(host_steps)},
+          {"notes", placement.notes}};
+}
+
 nlohmann::json engines_json(const RunResult& run) {
   nlohmann::json engines = nlohmann::json::array();
   for (const EngineUse& e : run.engines) {

@@ -11,6 +11,8 @@ namespace tessera::tools {
 
 // Of every engine; of several cores also what they have in common.
 nlohmann::json engines_json(const RunResult& run);
+// Where the nodes run, and the notes.
+nlohmann::json placement_json(const Placement& placement);
 // None of `roles` is written over.
 Result<std::vector<std::string>> write_outputs(const std::string& folder,
                                                const std::vector<TensorDescription>& outputs,

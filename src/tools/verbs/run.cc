@@ -9,6 +9,7 @@
 #include "tools/run/arguments.h"
 #include "tools/run/images.h"
 #include "tools/run/output.h"
+#include "tools/run/parts.h"
 #include "tools/run/program.h"
 #include "tools/run/shared.h"
 #include "tools/terminal/console.h"
@@ -16,18 +17,6 @@
 
 namespace tessera::tools {
 namespace {
-
-nlohmann::json placement_json(const Network& network) {
-  nlohmann::json host_steps = nlohmann::json::array();
-  for (const HostStepNote& step : network.placement().host_steps) {
-    host_steps.push_back(
-        {{"node", step.node}, {"operator", step.operator_name}, {"reason", step.reason}});
-  }
-  return {{"nodes_on_processor", network.placement().nodes_on_processor},
-          {"nodes_on_host", network.placement().nodes_on_host},
-          {"host_steps", std::move(host_steps)},
-          {"notes", network.placement().notes}};
-}
 
 // Options that would do nothing together are refused.
 Status check_options(const RunArguments& arguments, DeviceKind device) {
@@ -61,17 +50,8 @@ Status check_cores(const RunArguments& arguments) {
                                                                  : nullptr);
 }
 
-Status run(const RunArguments& arguments) {
-  DeviceKind device = DeviceKind::kSim;
-  const bool is_remote = cluster::is_cluster_address(arguments.device);
-  if (!is_remote) {
-    TESSERA_TRY(device, device_kind_from_name(arguments.device));
-  }
-  TESSERA_RETURN_IF_ERROR(check_options(arguments, device));
-  TESSERA_RETURN_IF_ERROR(check_cores(arguments));
-  if (!arguments.others.empty()) return run_shared(arguments);
-  TESSERA_RETURN_IF_ERROR(check_alone(arguments));
-  if (is_program(arguments.model.model)) return run_program(arguments);
+// Of a model: options that only programs have.
+Status check_no_program_options(const RunArguments& arguments) {
   const char* const option = !arguments.stream.empty()       ? "--stream"
                              : !arguments.stream_out.empty() ? "--out"
                              : arguments.framing != "raw"    ? "--framing"
@@ -84,8 +64,28 @@ Status run(const RunArguments& arguments) {
                  fmt::format("{} runs a program (.tprog) or firmware text (.tasm), '{}' is neither",
                              option, arguments.model.model)};
   }
+  return {};
+}
+
+Status run(const RunArguments& arguments) {
+  DeviceKind device = DeviceKind::kSim;
+  const bool is_remote = cluster::is_cluster_address(arguments.device);
+  if (!is_remote) {
+    TESSERA_TRY(device, device_kind_from_name(arguments.device));
+  }
+  TESSERA_RETURN_IF_ERROR(check_options(arguments, device));
+  TESSERA_RETURN_IF_ERROR(check_cores(arguments));
+  if (!arguments.others.empty()) return run_shared(arguments);
+  TESSERA_RETURN_IF_ERROR(check_alone(arguments));
+  if (is_program(arguments.model.model)) return run_program(arguments);
+  TESSERA_RETURN_IF_ERROR(check_no_program_options(arguments));
   FileRoles roles = file_roles(arguments);
-  TESSERA_TRY(const Network network, arguments.model.load(roles));
+  auto loaded = arguments.model.load(roles);
+  if (!loaded.ok()) {
+    if (is_remote || !comes_in_parts(arguments, loaded.error())) return loaded.error();
+    return run_in_parts(arguments, device, loaded.error(), std::move(roles));
+  }
+  const Network& network = *loaded;
   TESSERA_TRY(const ImagePreprocessing preprocessing, parse_preprocessing(arguments.preprocess));
   TESSERA_TRY(
       const std::vector<Tensor> inputs,
@@ -119,7 +119,7 @@ Status run(const RunArguments& arguments) {
   if (arguments.model.json) {
     nlohmann::json document = run_json(arguments, outputs, result, paths);
     add_images(result, document);
-    document.update(placement_json(network));
+    document.update(placement_json(network.placement()));
     show_lines(json_text(document) + "\n");
   } else {
     show_lines(placement_text(network.placement()));

@@ -1,0 +1,81 @@
+// Runs a dynamic network in parts (network/dynamic_state.h):
+//
+//   values ─► piece before the node ─► the node ─► piece behind it ─► values
+//             (a DynamicSession)       │            (a DynamicSession, which may come in parts again)
+//                                      ├─ If, Loop: sessions of the branch, or the body
+//                                      └─ any other operator: its definition (model/evaluate.h)
+//
+// Values are tensors by the names that the model gives them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/model.h"
+#include "network/dynamic_state.h"
+#include "tessera/dynamic_network.h"
+
+namespace tessera::runtime {
+
+// For one thread at a time.
+class PartRunner {
+ public:
+  PartRunner(DynamicNetwork network, SessionOptions options, std::int64_t sessions_max)
+      : network_(std::move(network)), options_(std::move(options)), sessions_max_(sessions_max) {}
+
+  // Inputs in the order of the network's. The error has the reason why there is no single network behind it.
+  Result<RunResult> run(const DynamicNetworkState::Stop& stop, const std::vector<Tensor>& inputs);
+  // All nodes by their definition; of a network that says so.
+  Result<RunResult> run_by_definition(const std::vector<Tensor>& inputs);
+
+  const Placement& placement() const { return placement_; }  // of the last run
+
+ private:
+  using Values = std::map<std::string, Tensor>;
+
+  const DynamicNetworkState& state() const { return network_.state(); }
+  void begin(const std::vector<Tensor>& inputs);
+  Result<const Tensor*> value(const std::string& name) const;
+  Format format_of(const std::string& name) const;
+  Result<bool> truth(const std::string& name) const;
+  // The session of a piece by its name.
+  Result<DynamicSession*> session_of(const std::string& name, DynamicNetworkState::Place place,
+                                     const std::function<model::Model()>& make);
+  // The session's inputs that are not in `own` are values of the model.
+  Result<std::vector<Tensor>> run_piece(DynamicSession& session, const Values& own,
+                                        std::size_t outputs);
+  Status run_nodes(std::size_t begin, std::size_t end, DynamicNetworkState::Place place);
+  Status run_node(const model::Node& node, const std::string& reason);
+  Status run_if(const model::Node& node);
+  // A loop and how far it is.
+  struct Loop {
+    const model::Subgraph* body = nullptr;
+    std::optional<std::int64_t> trips = {};
+    bool conditional = false, going = true;
+    std::vector<Tensor> carried = {};
+    std::vector<std::vector<Tensor>> slices = {};  // of each output that is stacked
+  };
+  Result<Loop> loop_of(const model::Node& node) const;
+  model::Model body_of(const Loop& loop) const;
+  Status iterate(DynamicSession& session, std::int64_t iteration, Loop& loop);
+  Status run_loop(const model::Node& node);
+  Status evaluate(const model::Node& node, const std::string& reason);
+  Status define(const model::Node& node, std::vector<Tensor> outputs);
+  void add(const RunResult& run);
+  Result<RunResult> finish();
+
+  DynamicNetwork network_;
+  SessionOptions options_;
+  std::int64_t sessions_max_;
+  std::map<std::string, DynamicSession> sessions_;
+  Values values_;
+  RunResult total_;
+  Placement placement_;
+  std::map<std::string, Placement> placements_;  // of the pieces that ran
+};
+
+}  // namespace tessera::runtime
