@@ -1,10 +1,10 @@
 // Tasks: submitting them, what stages in Python do with them, waiting for them, their results.
 #include "tasks.h"
 
-#include "tessera/dynamic_pipeline.h"
-
 #include <algorithm>
 #include <stdexcept>
+
+#include "tessera/dynamic_pipeline.h"
 
 namespace tessera::python {
 namespace {
@@ -593,11 +593,8 @@ void define_dynamic_pipelines(py::module_& module) {
       module, "DynamicStream", "Tasks of any shapes whose results come out in their order.")
       .def("submit", &submit_dynamic)
       .def("wait_until_done",
-           [](DynamicStreamHandle& stream) {
-             unlocked([&] { stream->stream.wait_until_done(); });
-           })
-      .def_property_readonly("id",
-                             [](DynamicStreamHandle& stream) { return stream->stream.id(); });
+           [](DynamicStreamHandle& stream) { unlocked([&] { stream->stream.wait_until_done(); }); })
+      .def_property_readonly("id", [](DynamicStreamHandle& stream) { return stream->stream.id(); });
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ class DynamicSession {
   const std::vector<std::string>& output_names() const;  // of the last run
   // Of the last run, of all parts together; a note says where it was taken apart.
   const Placement& placement() const;
-  const DynamicNetwork& dynamic_network() const;         // that it was opened on
+  const DynamicNetwork& dynamic_network() const;  // that it was opened on
   Status usable() const;  // kUnavailable in a process that was forked off after the opening
 
  private:

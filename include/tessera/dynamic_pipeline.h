@@ -34,8 +34,8 @@ struct DynamicPipelineStatus {
   std::int64_t pipelines = 0;         // now
   std::int64_t pipelines_opened = 0;  // of shapes that had none
   std::int64_t submitted = 0;         // tasks
-  std::int64_t failed_shapes = 0;     // tasks that failed since there is no network for their shapes
-  DynamicCounters networks;           // DynamicNetwork::counters
+  std::int64_t failed_shapes = 0;  // tasks that failed since there is no network for their shapes
+  DynamicCounters networks;        // DynamicNetwork::counters
 };
 
 namespace runtime {

@@ -26,8 +26,9 @@ typedef struct tessera_dynamic_pipeline_options {
   size_t size;
   /* NULL: the defaults. Its sessions_max, device, threads and cores are not asked: the runtime has the devices. */
   const tessera_dynamic_options* networks;
-  const tessera_pipeline_options* pipeline; /* without stages; jobs_max is of each shape; NULL: the defaults */
-  const char* const* devices;               /* names; NULL: all of the runtime */
+  const tessera_pipeline_options*
+      pipeline;               /* without stages; jobs_max is of each shape; NULL: the defaults */
+  const char* const* devices; /* names; NULL: all of the runtime */
   size_t device_count;
   int64_t pipelines_max; /* shapes that have a pipeline at once; 0: 8 */
 } tessera_dynamic_pipeline_options;

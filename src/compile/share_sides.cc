@@ -72,7 +72,8 @@ namespace {
 
 // What copies in DRAM take of each memory, and of a core.
 struct CopyWork {
-  std::vector<double> of_cores;       // one copy waits for the one before
+  std::vector<double> of_cores;  // one copy waits for the one before
+  std::vector<double> moving_of_cores;
   double moving = 0;                  // of all cores: what memories take of it
   std::int64_t tasks = 0, steps = 1;  // of all cores; of a task
 };
@@ -213,8 +214,10 @@ class SideFinder {
     } else if (std::holds_alternative<isa::CopyTask>(task.config)) {
       CopyWork& work = copies_[task.layer];
       work.of_cores.resize(cores_);
+      work.moving_of_cores.resize(cores_);
       const isa::DmaTime time = isa::dma_time(task, chip_);
       work.of_cores[core] += static_cast<double>(time.cycles);
+      work.moving_of_cores[core] += static_cast<double>(time.transfer());
       work.moving += static_cast<double>(time.transfer());
       ++work.tasks;
       work.steps = std::max(work.steps, task.steps());
@@ -243,8 +246,9 @@ class SideFinder {
     for (std::size_t core = 0; core < cores_; ++core) {
       if (copies.of_cores[core] == 0) continue;
       side.cores[core].compute = static_cast<double>(side.compute);
-      // They come to the memory one after the other.
-      side.shares[core] = std::max(copies.of_cores[core], in_memory / 2);
+      // Long ones come to the memory in turns; of small ones, of a step, nothing but moving is work.
+      side.shares[core] = copies.steps > 1 ? std::max(copies.of_cores[core], in_memory / 2)
+                                           : copies.moving_of_cores[core];
     }
   }
   // The part of a layer's copies that the busiest memory reads and writes, where storages lie in memories in

@@ -229,9 +229,12 @@ std::string supported_operators_markdown() {
     if (!listed) text += fmt::format("- {}\n", name);
   }
   text +=
-      "\nRandomNormal, RandomNormalLike, RandomUniform and RandomUniformLike are one sample, a constant of "
-      "the network\nthat its notes name: a function of the node's name and its attribute seed, the same on "
-      "every device. Sums of twelve\nuniform numbers stand for normal ones. Bernoulli and Multinomial, "
+      "\nRandomNormal, RandomNormalLike, RandomUniform and RandomUniformLike are one sample, a "
+      "constant of "
+      "the network\nthat its notes name: a function of the node's name and its attribute seed, the "
+      "same on "
+      "every device. Sums of twelve\nuniform numbers stand for normal ones. Bernoulli and "
+      "Multinomial, "
       "which draw by data, are errors.\n";
   text +=
       "\n## Taken apart\n\nControl flow and sequences are replaced by the nodes that run while\n"
@@ -250,9 +253,11 @@ std::string supported_operators_markdown() {
       "are. An attribute or a layout that is not known is an error which names it.\n\n";
   for (const std::string& name : model::contrib_operators()) text += fmt::format("- {}\n", name);
   text +=
-      "\n## Of ai.onnx.ml\n\nLikewise, on numbers, in f64 on the host: columns of a table are as large as they "
+      "\n## Of ai.onnx.ml\n\nLikewise, on numbers, in f64 on the host: columns of a table are as "
+      "large as they "
       "come. An ensemble of trees\n"
-      "is walked a level a step, all rows and trees at once. ZipMap gives the tensor of its scores, "
+      "is walked a level a step, all rows and trees at once. ZipMap gives the tensor of its "
+      "scores, "
       "not maps; categories that\n"
       "a OneHotEncoder does not list are zeros. Labels and keys that are text are an error.\n\n";
   for (const std::string& name : model::machine_learning_operators()) {

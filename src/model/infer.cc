@@ -485,7 +485,8 @@ auto of_failure(const Model& model, const InferOptions& asked, const Look& look)
 
 }  // namespace
 
-std::vector<std::string> inputs_that_decide_shapes(const Model& model, const InferOptions& options) {
+std::vector<std::string> inputs_that_decide_shapes(const Model& model,
+                                                   const InferOptions& options) {
   return of_failure(model, options,
                     [](const Inference& failed) { return failed.inputs_behind_failure(); });
 }

@@ -112,11 +112,10 @@ TEST_F(InferControl, ALoopThatNeverRunsGivesWhatItWasGivenAndAnEmptyStack) {
 TEST_F(InferControl, ATripCountThatIsDataIsRefusedAndNamedAsDecidingShapes) {
   make_loop();
   model_.graph.inputs.push_back(info("trips", Format::kI64, {}));
-  EXPECT_EQ(
-      error(),
-      "node 'Loop_total' (Loop): the trip count 'trips' is not a constant; input 'trips' "
-      "decides it: run the model in parts (tessera run, DynamicSession), or give its value "
-      "(--constant trips=..., or --input trips=FILE of a few whole numbers)   [unsupported]");
+  EXPECT_EQ(error(),
+            "node 'Loop_total' (Loop): the trip count 'trips' is not a constant; input 'trips' "
+            "decides it: run the model in parts (tessera run, DynamicSession), or give its value "
+            "(--constant trips=..., or --input trips=FILE of a few whole numbers)   [unsupported]");
   EXPECT_EQ(inputs_that_decide_shapes(model_, options_), Strings{"trips"});
   options_.constants["trips"] = std::make_shared<const Tensor>(longs({}, {1}));
   EXPECT_EQ(inputs_that_decide_shapes(model_, options_), Strings{});
@@ -301,8 +300,8 @@ TEST(InferRandom, ADrawIsOneSampleOfItsSeedAndItsName) {
     model.graph.outputs = {info("y", Format::kF32, {2, 500})};
     const auto inferred = infer(model, {});
     EXPECT_TRUE(inferred.ok()) << inferred.error().to_string();
-    EXPECT_EQ(inferred->defaulted,
-              Strings{std::string(name) + " (" + op + "): one sample, drawn by its seed, is a constant"});
+    EXPECT_EQ(inferred->defaulted, Strings{std::string(name) + " (" + op +
+                                           "): one sample, drawn by its seed, is a constant"});
     return *inferred->values.at("y").constant;
   };
   const Tensor first = drawn("a", 1, "RandomNormalLike", {{"mean", 3.0F}, {"scale", 0.5F}});

@@ -174,7 +174,8 @@ Status LoopWalk::check_written_out(std::int64_t iteration) {
   const auto limit = walk_.loop_limits_.find(node_.name);
   if (!scope_.is_top() || limit == walk_.loop_limits_.end() || iteration < limit->second) return {};
   walk_.blocking_ = {node_.inputs[0]};
-  return ops::unsupported(fmt::format("more than {} iterations, which are not written out", limit->second));
+  return ops::unsupported(
+      fmt::format("more than {} iterations, which are not written out", limit->second));
 }
 
 Status LoopWalk::loop() {

@@ -201,11 +201,10 @@ TEST(InferErrors, ShapesThatDependOnDataAreRefused) {
       "numbers)   [unsupported]");
   Sketch non_zero;
   non_zero.input("x", {4}).node("NonZero", {"x"}, {"y"});
-  EXPECT_EQ(
-      non_zero.error(),
-      "node 'NonZero_0' (NonZero): the output's shape depends on data; input 'x' decides it: "
-      "run the model in parts (tessera run, DynamicSession), or give its value (--constant "
-      "x=..., or --input x=FILE of a few whole numbers)   [unsupported]");
+  EXPECT_EQ(non_zero.error(),
+            "node 'NonZero_0' (NonZero): the output's shape depends on data; input 'x' decides it: "
+            "run the model in parts (tessera run, DynamicSession), or give its value (--constant "
+            "x=..., or --input x=FILE of a few whole numbers)   [unsupported]");
 }
 
 TEST(InferErrors, UnknownOperatorAndDomainAreNamed) {

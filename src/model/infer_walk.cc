@@ -217,8 +217,8 @@ Result<ops::Outputs> Walk::drawn(const Node& node) {
     return Error{ErrorCode::kDoesNotFit, fmt::format("a sample of {} bytes", bytes)};
   }
   folded_bytes_ += bytes;
-  result_.defaulted.push_back(
-      fmt::format("{} ({}): one sample, drawn by its seed, is a constant", node.name, node.op_type));
+  result_.defaulted.push_back(fmt::format("{} ({}): one sample, drawn by its seed, is a constant",
+                                          node.name, node.op_type));
   auto shared = std::make_shared<const Tensor>(std::move(tensor));
   ops::Outputs outputs;
   outputs.push_back({shared->format, shared->dims, shared});

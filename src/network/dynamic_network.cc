@@ -245,8 +245,8 @@ namespace {
 // Products are what a processor is for; a piece that has one is compiled for each shape that comes.
 bool is_product(const model::Node& node) {
   constexpr auto kProducts = std::to_array<std::string_view>(
-      {"Attention", "Conv", "ConvInteger", "ConvTranspose", "Einsum", "GRU", "Gemm", "LSTM", "MatMul",
-       "MatMulInteger", "QLinearConv", "QLinearMatMul", "RNN"});
+      {"Attention", "Conv", "ConvInteger", "ConvTranspose", "Einsum", "GRU", "Gemm", "LSTM",
+       "MatMul", "MatMulInteger", "QLinearConv", "QLinearMatMul", "RNN"});
   return node.domain.empty() && std::ranges::find(kProducts, node.op_type) != kProducts.end();
 }
 
@@ -293,9 +293,8 @@ Result<DynamicNetwork> DynamicNetworkState::piece(const std::string& name, Place
   auto state = std::make_shared<DynamicNetworkState>(path, how, chip, std::move(made));
   state->digest = digest + "\n" + name;
   const auto opset = state->model.opsets.find("");
-  state->by_definition =
-      place == Place::kByDefinition && opset != state->model.opsets.end() &&
-      goes_by_definition(state->model.graph, opset->second);
+  state->by_definition = place == Place::kByDefinition && opset != state->model.opsets.end() &&
+                         goes_by_definition(state->model.graph, opset->second);
   TESSERA_RETURN_IF_ERROR(state->take_inputs());
   TESSERA_RETURN_IF_ERROR(state->cache.open());
   return pieces.emplace(name, DynamicNetwork(std::move(state))).first->second;

@@ -40,7 +40,7 @@ class DynamicNetworkState {
     std::string key;
     std::mutex making;
     std::shared_ptr<const NetworkState> network;  // with `making` held
-    std::optional<Stop> stop;                     // likewise: there is none, the model comes in parts
+    std::optional<Stop> stop;  // likewise: there is none, the model comes in parts
   };
   // One of the two.
   struct Made {
@@ -84,7 +84,8 @@ class DynamicNetworkState {
   std::set<std::string> deciding;
   DynamicCounters counters;
   std::map<std::string, DynamicNetwork> pieces;
-  std::set<std::string> long_loops;  // whose trip counts inputs decide: written out for few iterations only
+  std::set<std::string>
+      long_loops;  // whose trip counts inputs decide: written out for few iterations only
 
  private:
   std::string key_of(const std::vector<Tensor>& given);

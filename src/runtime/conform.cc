@@ -8,8 +8,8 @@
 
 #include "arith/rounding.h"
 #include "model/import.h"
-#include "model/ops/draw.h"
 #include "model/infer.h"
+#include "model/ops/draw.h"
 
 namespace tessera::runtime {
 namespace {
@@ -197,8 +197,9 @@ SetOutcome run_set(const fs::path& model_path, const fs::path& set, const TestRu
   if (!model.ok()) return outcome_of(model.error());
   const auto draw = std::ranges::find_if(model->graph.nodes, model::ops::draws_at_random);
   if (draw != model->graph.nodes.end()) {
-    return {Verdict::kRefused, fmt::format("node '{}' ({}): it draws at random, so no two runs could be compared",
-                                           draw->name, draw->op_type)};
+    return {Verdict::kRefused,
+            fmt::format("node '{}' ({}): it draws at random, so no two runs could be compared",
+                        draw->name, draw->op_type)};
   }
   auto data = read_data(set, *model);
   if (!data.ok()) return outcome_of(data.error());

@@ -48,8 +48,7 @@ class DynamicPipelineState {
   void release(Entry* entry);
   Entries excess();
   Result<std::shared_ptr<PipelineState>> open(const Network& network);
-  Result<Job> fail(const std::shared_ptr<StreamState>& stream, Error error,
-                   SubmitOptions& options);
+  Result<Job> fail(const std::shared_ptr<StreamState>& stream, Error error, SubmitOptions& options);
 
   const std::shared_ptr<RuntimeState> runtime_;  // shared by pipelines and models
   const DynamicNetwork network_;
@@ -103,9 +102,8 @@ DynamicPipelineState::Entries DynamicPipelineState::excess() {
 Result<DynamicPipelineState::Entry*> DynamicPipelineState::take(const Network& network) {
   const auto look = [&]() -> Entry* {
     const std::lock_guard lock(mutex_);
-    const auto found = std::ranges::find_if(entries_, [&](const Entry& entry) {
-      return entry.network.share() == network.share();
-    });
+    const auto found = std::ranges::find_if(
+        entries_, [&](const Entry& entry) { return entry.network.share() == network.share(); });
     if (found == entries_.end()) return nullptr;
     entries_.splice(entries_.begin(), entries_, found);
     ++entries_.front().users;
@@ -209,10 +207,9 @@ Result<DynamicPipeline> Runtime::open_pipeline(const DynamicNetwork& network,
                    "pre, execute and post of each of its networks"};
     }
     if (options.pipelines_max < 1) {
-      return Error{
-          ErrorCode::kInvalidArgument,
-          fmt::format("DynamicPipelineOptions::pipelines_max is {}, allowed is 1 or more",
-                      options.pipelines_max)};
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("DynamicPipelineOptions::pipelines_max is {}, allowed is 1 or more",
+                               options.pipelines_max)};
     }
     for (const std::string& device : options.devices) {
       TESSERA_RETURN_IF_ERROR(state_->find(device));

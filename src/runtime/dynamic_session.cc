@@ -76,8 +76,7 @@ Result<DynamicSession> DynamicSession::open(DynamicNetwork network, const Sessio
         fmt::format("DynamicSession::open: {} sessions, allowed is 1 or more", sessions_max)};
   }
   return guarded("opening a session", [&]() -> Result<DynamicSession> {
-    return DynamicSession(
-        std::make_shared<State>(std::move(network), options, sessions_max));
+    return DynamicSession(std::make_shared<State>(std::move(network), options, sessions_max));
   });
 }
 

@@ -32,8 +32,8 @@ const model::Subgraph* graph_in(const model::Node& node, const std::string& attr
 
 // One value in the shape that a body declares for it: a scalar, or one element.
 Tensor one_element(Format format, std::int64_t value, const model::ValueInfo& declared) {
-  Tensor tensor = Tensor::zeros(
-      format, declared.has_shape ? Shape(declared.dims.size(), 1) : Shape{});
+  Tensor tensor =
+      Tensor::zeros(format, declared.has_shape ? Shape(declared.dims.size(), 1) : Shape{});
   if (format == Format::kBool) {
     tensor.bytes[0] = std::byte{static_cast<std::uint8_t>(value)};
   } else {
@@ -126,9 +126,9 @@ Result<std::vector<Tensor>> PartRunner::run_piece(DynamicSession& session, const
   }
   TESSERA_TRY(RunResult run, session.run(inputs));
   if (run.outputs.size() != outputs) {
-    return unsupported(fmt::format(
-        "{} values go on from a part, as {} tensors: one of them is a sequence", outputs,
-        run.outputs.size()));
+    return unsupported(
+        fmt::format("{} values go on from a part, as {} tensors: one of them is a sequence",
+                    outputs, run.outputs.size()));
   }
   std::vector<Tensor> results = std::move(run.outputs);
   add(run);
@@ -158,9 +158,8 @@ void PartRunner::add(const RunResult& run) {
 
 Status PartRunner::define(const model::Node& node, std::vector<Tensor> outputs) {
   if (outputs.size() < node.outputs.size()) {
-    return Error{ErrorCode::kInvalidModel,
-                 fmt::format("{} outputs are named, {} are made", node.outputs.size(),
-                             outputs.size())};
+    return Error{ErrorCode::kInvalidModel, fmt::format("{} outputs are named, {} are made",
+                                                       node.outputs.size(), outputs.size())};
   }
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (!node.outputs[i].empty()) values_[node.outputs[i]] = std::move(outputs[i]);
@@ -173,7 +172,8 @@ Status PartRunner::run_nodes(std::size_t begin, std::size_t end, Place place) {
   const std::string name = fmt::format("nodes {} to {}", begin, end);
   const model::Model& model = state().model;
   TESSERA_TRY(DynamicSession* const session, session_of(name, place, [&] {
-                return model::piece_of(model, begin, end, [this](const std::string& read) { return format_of(read); });
+                return model::piece_of(model, begin, end,
+                                       [this](const std::string& read) { return format_of(read); });
               }));
   const model::Subgraph& piece = session->dynamic_network().state().model.graph;
   TESSERA_TRY(std::vector<Tensor> outputs, run_piece(*session, {}, piece.outputs.size()));
@@ -193,7 +193,9 @@ Status PartRunner::run_if(const model::Node& node) {
   }
   const std::string name = fmt::format("{} of {}", attribute, node.name);
   TESSERA_TRY(DynamicSession* const session, session_of(name, Place::kByDefinition, [&] {
-                return model::body_piece(state().model, *body, [this](const std::string& read) { return format_of(read); });
+                return model::body_piece(state().model, *body, [this](const std::string& read) {
+                  return format_of(read);
+                });
               }));
   TESSERA_TRY(std::vector<Tensor> outputs, run_piece(*session, {}, body->outputs.size()));
   placements_[name] = session->placement();
@@ -204,8 +206,8 @@ Result<PartRunner::Loop> PartRunner::loop_of(const model::Node& node) const {
   Loop loop;
   loop.body = graph_in(node, "body");
   const std::size_t carried = node.inputs.size() - std::min<std::size_t>(2, node.inputs.size());
-  if (loop.body == nullptr || node.inputs.size() < 2 ||
-      loop.body->inputs.size() != 2 + carried || loop.body->outputs.size() < 1 + carried) {
+  if (loop.body == nullptr || node.inputs.size() < 2 || loop.body->inputs.size() != 2 + carried ||
+      loop.body->outputs.size() < 1 + carried) {
     return Error{ErrorCode::kInvalidModel, "its inputs and those of its body do not go together"};
   }
   if (!node.inputs[0].empty()) {
@@ -233,9 +235,7 @@ model::Model PartRunner::body_of(const Loop& loop) const {
     const auto own = std::ranges::find(loop.body->inputs, read, &model::ValueInfo::name);
     if (own == loop.body->inputs.end()) return format_of(read);
     const auto place = static_cast<std::size_t>(own - loop.body->inputs.begin());
-    return place == 0   ? Format::kI64
-           : place == 1 ? Format::kBool
-                        : loop.carried[place - 2].format;
+    return place == 0 ? Format::kI64 : place == 1 ? Format::kBool : loop.carried[place - 2].format;
   });
 }
 
@@ -301,8 +301,9 @@ Status PartRunner::evaluate(const model::Node& node, const std::string& reason) 
     inputs.push_back(tensor);
   }
   const auto opset = state().model.opsets.find("");
-  TESSERA_TRY(std::vector<Tensor> outputs,
-              model::evaluate(node, opset == state().model.opsets.end() ? 1 : opset->second, inputs));
+  TESSERA_TRY(
+      std::vector<Tensor> outputs,
+      model::evaluate(node, opset == state().model.opsets.end() ? 1 : opset->second, inputs));
   ++placement_.nodes_on_host;
   placement_.host_steps.push_back({node.name, node.op_type, reason});
   return define(node, std::move(outputs));
@@ -322,8 +323,7 @@ Result<RunResult> PartRunner::finish() {
     placement_.nodes_on_host += placement.nodes_on_host;
     placement_.host_steps.insert(placement_.host_steps.end(), placement.host_steps.begin(),
                                  placement.host_steps.end());
-    placement_.notes.insert(placement_.notes.end(), placement.notes.begin(),
-                            placement.notes.end());
+    placement_.notes.insert(placement_.notes.end(), placement.notes.begin(), placement.notes.end());
   }
   for (const model::ValueInfo& output : state().model.graph.outputs) {
     TESSERA_TRY(const Tensor* const tensor, value(output.name));

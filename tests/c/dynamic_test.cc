@@ -113,8 +113,8 @@ TEST_F(DynamicInC, OneStreamTakesManyShapesAndAFailureIsOfItsJobAlone) {
   ASSERT_EQ(message(tessera_runtime_open(nullptr, &runtime)), "");
   tessera_dynamic_pipeline* pipeline = nullptr;
   const tessera_dynamic_pipeline_options options = {.size = sizeof options, .pipelines_max = 2};
-  ASSERT_EQ(
-      message(tessera_dynamic_pipeline_open(runtime, path_.c_str(), &options, &pipeline)), "");
+  ASSERT_EQ(message(tessera_dynamic_pipeline_open(runtime, path_.c_str(), &options, &pipeline)),
+            "");
   tessera_dynamic_stream* stream = nullptr;
   ASSERT_EQ(message(tessera_dynamic_stream_open(pipeline, nullptr, &stream)), "");
   const std::vector<std::int64_t> lengths = {5, 2, 9, 5};

@@ -403,18 +403,12 @@ Attributes small_trees(std::int64_t trees, std::int64_t columns, const std::stri
       weights.push_back(static_cast<float>((t * 11 + n * 7) % 13) * 0.05f - (positive ? 0 : 0.3f));
     }
   }
-  return {{"nodes_treeids", tree},
-          {"nodes_nodeids", node},
-          {"nodes_featureids", feature},
-          {"nodes_modes", modes},
-          {"nodes_values", values},
-          {"nodes_truenodeids", yes},
-          {"nodes_falsenodeids", no},
-          {"nodes_missing_value_tracks_true", misses},
-          {leaves + "_treeids", leaf_tree},
-          {leaves + "_nodeids", leaf_node},
-          {leaves + "_ids", leaf_id},
-          {leaves + "_weights", weights}};
+  return {{"nodes_treeids", tree},          {"nodes_nodeids", node},
+          {"nodes_featureids", feature},    {"nodes_modes", modes},
+          {"nodes_values", values},         {"nodes_truenodeids", yes},
+          {"nodes_falsenodeids", no},       {"nodes_missing_value_tracks_true", misses},
+          {leaves + "_treeids", leaf_tree}, {leaves + "_nodeids", leaf_node},
+          {leaves + "_ids", leaf_id},       {leaves + "_weights", weights}};
 }
 
 Attributes with(Attributes attributes, const Attributes& more) {
@@ -428,10 +422,10 @@ std::vector<Case> tree_cases(std::int64_t opset) {
                               const char* transform) {
     cases.emplace_back(name, opset)
         .input({20, 4})
-        .learned_node("TreeEnsembleClassifier", {"x"}, {"label", "y"},
-                      with(small_trees(9, 4, "class", ids, positive),
-                           {{"classlabels_int64s", labels},
-                            {"post_transform", std::string(transform)}}))
+        .learned_node(
+            "TreeEnsembleClassifier", {"x"}, {"label", "y"},
+            with(small_trees(9, 4, "class", ids, positive),
+                 {{"classlabels_int64s", labels}, {"post_transform", std::string(transform)}}))
         .output("label")
         .output("y");
   };
@@ -463,22 +457,32 @@ std::vector<Case> table_cases(std::int64_t opset) {
   // Columns as large as a table has them: an income, a year.
   add("Scaler")
       .input({6, 4})
-      .learned_node("Scaler", {"x"}, {"large"}, {{"offset", row}, {"scale", Floats{1e6f, 1, 2e3f, 1}}})
-      .learned_node("Scaler", {"large"}, {"y"}, {{"offset", row}, {"scale", Floats{1e-6f, 1, 1e-3f, 1}}})
+      .learned_node("Scaler", {"x"}, {"large"},
+                    {{"offset", row}, {"scale", Floats{1e6f, 1, 2e3f, 1}}})
+      .learned_node("Scaler", {"large"}, {"y"},
+                    {{"offset", row}, {"scale", Floats{1e-6f, 1, 1e-3f, 1}}})
       .output("y");
   for (const char* const norm : {"L1", "L2", "MAX"}) {
-    add(norm).input({6, 4}).learned_node("Normalizer", {"x"}, {"y"}, {{"norm", std::string(norm)}}).output("y");
+    add(norm)
+        .input({6, 4})
+        .learned_node("Normalizer", {"x"}, {"y"}, {{"norm", std::string(norm)}})
+        .output("y");
   }
-  add("Binarizer").input({6, 4}).learned_node("Binarizer", {"x"}, {"y"}, {{"threshold", 0.2f}}).output("y");
+  add("Binarizer")
+      .input({6, 4})
+      .learned_node("Binarizer", {"x"}, {"y"}, {{"threshold", 0.2f}})
+      .output("y");
   add("Imputer")
       .input({6, 4})
       .learned_node("Binarizer", {"x"}, {"bits"}, {{"threshold", 0.2f}})
-      .learned_node("Imputer", {"bits"}, {"y"}, {{"imputed_value_floats", row}, {"replaced_value_float", 1.0f}})
+      .learned_node("Imputer", {"bits"}, {"y"},
+                    {{"imputed_value_floats", row}, {"replaced_value_float", 1.0f}})
       .output("y");
   add("LinearRegressor")
       .input({6, 4})
-      .learned_node("LinearRegressor", {"x"}, {"y"},
-                    {{"coefficients", weights}, {"intercepts", Floats{1, -1}}, {"targets", std::int64_t{2}}})
+      .learned_node(
+          "LinearRegressor", {"x"}, {"y"},
+          {{"coefficients", weights}, {"intercepts", Floats{1, -1}}, {"targets", std::int64_t{2}}})
       .output("y");
   for (const char* const transform : {"NONE", "LOGISTIC", "SOFTMAX"}) {
     add(fmt::format("LinearClassifier{}", transform).c_str())
@@ -508,10 +512,12 @@ std::vector<Case> table_cases(std::int64_t opset) {
       .whole<std::int64_t>("column", Format::kI64, {1}, 2, 2)
       .learned_node("ArrayFeatureExtractor", {"x", "column"}, {"one"})
       .learned_node("Binarizer", {"one"}, {"bit"}, {{"threshold", 0.2f}})
-      .learned_node("LabelEncoder", {"bit"}, {"code"},
-                    {{"keys_floats", Floats{1}}, {"values_floats", Floats{7}}, {"default_float", 2.0f}})
+      .learned_node(
+          "LabelEncoder", {"bit"}, {"code"},
+          {{"keys_floats", Floats{1}}, {"values_floats", Floats{7}}, {"default_float", 2.0f}})
       .learned_node("FeatureVectorizer", {"code", "x"}, {"y"}, {{"inputdimensions", Ints{1, 4}}})
-      .learned_node("OneHotEncoder", {"code"}, {"hot"}, {{"cats_int64s", Ints{2, 5, 7}}, {"zeros", std::int64_t{1}}})
+      .learned_node("OneHotEncoder", {"code"}, {"hot"},
+                    {{"cats_int64s", Ints{2, 5, 7}}, {"zeros", std::int64_t{1}}})
       .output("y")
       .output("hot");
   return cases;
@@ -548,9 +554,8 @@ Status write(Case& one, const std::filesystem::path& folder, const std::string& 
 int main_with(const std::filesystem::path& folder) {
   int failed = 0;
   for (const std::int64_t opset : {13, 17, 21}) {
-    for (const auto make :
-         {quantised_cases, product_cases, fused_cases, small_cases, attention_cases, decoder_cases,
-                            table_cases, tree_cases}) {
+    for (const auto make : {quantised_cases, product_cases, fused_cases, small_cases,
+                            attention_cases, decoder_cases, table_cases, tree_cases}) {
       for (Case& one : make(opset)) {
         const std::string name = fmt::format("{}_{}", one.name(), opset);
         const Status written = write(one, folder, name);

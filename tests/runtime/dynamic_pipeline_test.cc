@@ -44,7 +44,9 @@ class DynamicPipelines : public ::testing::Test {
   const std::string folder_ = ::testing::TempDir() + "dynamic_pipeline_test";
 };
 
-Runtime runtime_with(DeviceKind kind) { return Runtime::open({.devices = {{.kind = kind}}}).value(); }
+Runtime runtime_with(DeviceKind kind) {
+  return Runtime::open({.devices = {{.kind = kind}}}).value();
+}
 
 TEST_F(DynamicPipelines, ResultsOfManyShapesComeInTheOrderOfSubmissionWithTheBitsOfASession) {
   const DynamicNetwork network = convolution();
@@ -122,15 +124,17 @@ TEST_F(DynamicPipelines, ACallbackMaySubmitAnotherShape) {
   for (int i = 0; i < 4; ++i) {
     ASSERT_TRUE(stream
                     .submit({ramp({1, 3, 1, 8 + i})},
-                            {.callback = [&, i](const TaskOutcome&) {
-                              EXPECT_TRUE(other
-                                              .submit({ramp({1, 3, 2, 20 + i})},
-                                                      {.callback = [&](const TaskOutcome& outcome) {
-                                                        EXPECT_TRUE(outcome.ok());
-                                                        ++done;
-                                                      }})
-                                              .ok());
-                            }})
+                            {.callback =
+                                 [&, i](const TaskOutcome&) {
+                                   EXPECT_TRUE(other
+                                                   .submit({ramp({1, 3, 2, 20 + i})},
+                                                           {.callback =
+                                                                [&](const TaskOutcome& outcome) {
+                                                                  EXPECT_TRUE(outcome.ok());
+                                                                  ++done;
+                                                                }})
+                                                   .ok());
+                                 }})
                     .ok());
   }
   stream.wait_until_done();

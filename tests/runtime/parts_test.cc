@@ -136,10 +136,7 @@ TEST_F(ModelsInParts, AShapeThatIsDataIsThatOfTheRun) {
 }
 
 TEST_F(ModelsInParts, WhatOneNetworkCannotBeIsRefusedWithTheWayOut) {
-  write(ModelBuilder(17)
-            .input("x", Format::kF32, {4})
-            .node("NonZero", {"x"}, {"y"})
-            .output("y"));
+  write(ModelBuilder(17).input("x", Format::kF32, {4}).node("NonZero", {"x"}, {"y"}).output("y"));
   const auto network = DynamicNetwork::open(path());
   EXPECT_THAT(network->network_for({floats({4}, {1, 0, 1, 0})}).error().message,
               HasSubstr("run the model in parts (tessera run, DynamicSession)"));

@@ -537,9 +537,10 @@ TEST(Expand, GatherOutOfRangeIsAnError) {
 std::shared_ptr<const Graph> wide_graph() {
   Graph graph;
   graph.name = "wide";
-  graph.tensors = {{"x", Format::kF32, {2, 3}, nullptr},   {"wide", Format::kF64, {2, 3}, nullptr},
-                   {"twice", Format::kF64, {2, 3}, nullptr}, {"y", Format::kF32, {2, 3}, nullptr},
-                   {"m", Format::kI32, {2, 3}, nullptr},     {"n", Format::kI32, {2, 3}, nullptr}};
+  graph.tensors = {
+      {"x", Format::kF32, {2, 3}, nullptr},     {"wide", Format::kF64, {2, 3}, nullptr},
+      {"twice", Format::kF64, {2, 3}, nullptr}, {"y", Format::kF32, {2, 3}, nullptr},
+      {"m", Format::kI32, {2, 3}, nullptr},     {"n", Format::kI32, {2, 3}, nullptr}};
   const auto host = [](const char* op, const char* read, const char* made) {
     graph::HostStepAttributes step;
     step.node = {op, op, "", {read, read}, {made}, {}};
@@ -552,7 +553,8 @@ std::shared_ptr<const Graph> wide_graph() {
   graph.nodes.push_back({"mask", {}, {{4}, {4}}, {{5}}, host("BitwiseAnd", "m", "n")});
   // As opset 11 writes it.
   graph::HostStepAttributes total;
-  total.node = {"total", "ReduceSum", "", {"wide"}, {"sums"}, {{"axes", std::vector<std::int64_t>{1}}}};
+  total.node = {"total",  "ReduceSum", "",
+                {"wide"}, {"sums"},    {{"axes", std::vector<std::int64_t>{1}}}};
   total.opset = 11;
   graph.tensors.push_back({"sums", Format::kF64, {2, 1}, nullptr});
   graph.nodes.push_back({"total", {}, {{1}}, {{6}}, std::move(total)});
@@ -596,8 +598,14 @@ TEST(Expand, WholeNumbersOfSixtyFourBitsBecomeSmallerOnesModuloTheirRange) {
     const auto software = expand(*shared);
     ASSERT_TRUE(software.ok()) << software.error().to_string();
     Tensor x = Tensor::zeros(Format::kI64, {9});
-    const std::vector<std::int64_t> values = {0,          -1,          255, 32768, 2147483648,
-                                              -2147483649, 4294967296, (std::int64_t{1} << 52) + 7,
+    const std::vector<std::int64_t> values = {0,
+                                              -1,
+                                              255,
+                                              32768,
+                                              2147483648,
+                                              -2147483649,
+                                              4294967296,
+                                              (std::int64_t{1} << 52) + 7,
                                               -(std::int64_t{1} << 52) - 129};
     std::ranges::copy(values, x.as<std::int64_t>().begin());
     EXPECT_EQ(compare(shared, *software, {x}).difference, "");

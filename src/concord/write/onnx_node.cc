@@ -132,11 +132,13 @@ std::int64_t newest_definition(const std::vector<Operation>& operations) {
 bool renew(const Operation& operation, std::int64_t opset, OnnxNode& result) {
   model::Node& node = result.node;
   const char* const list = node.op_type == "Split" ? "split" : "axes";
-  constexpr auto kOperands = std::to_array<std::string_view>({"ReduceSum", "Split", "Squeeze", "Unsqueeze"});
+  constexpr auto kOperands =
+      std::to_array<std::string_view>({"ReduceSum", "Split", "Squeeze", "Unsqueeze"});
   constexpr std::int64_t kSinceOperands = 13;
   const auto found = node.attributes.find(list);
   if (!node.domain.empty() || std::ranges::find(kOperands, node.op_type) == kOperands.end() ||
-      found == node.attributes.end() || operation.host_opset >= kSinceOperands || opset < kSinceOperands) {
+      found == node.attributes.end() || operation.host_opset >= kSinceOperands ||
+      opset < kSinceOperands) {
     return false;
   }
   const auto* values = std::get_if<std::vector<std::int64_t>>(&found->second);

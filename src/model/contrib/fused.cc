@@ -211,7 +211,8 @@ Refusal write_embedding(Body& body) {
 
 Refusal write_triangle(Body& body) {
   constexpr std::int64_t kSinceTrilu = 14;
-  if (body.opset() < kSinceTrilu) return fmt::format("opset {} of the standard, which has Trilu from 14 on", body.opset());
+  if (body.opset() < kSinceTrilu)
+    return fmt::format("opset {} of the standard, which has Trilu from 14 on", body.opset());
   body.output(0, body.node_like_call("Trilu", {body.in(0), body.in(1)}, {"upper"}));
   return {};
 }
@@ -221,9 +222,11 @@ Refusal write_distances(Body& body) {
   const std::string metric = body.text("metric", "sqeuclidean");
   if (metric != "sqeuclidean" && metric != "euclidean") return "the attribute metric = " + metric;
   const auto with_axis = [&](int i, const std::vector<std::int64_t>& front) {
-    std::vector<std::string> dims = {body.list(front), body.length(body.in(i), 0), body.length(body.in(i), 1)};
+    std::vector<std::string> dims = {body.list(front), body.length(body.in(i), 0),
+                                     body.length(body.in(i), 1)};
     if (i == 0) dims = {body.length(body.in(i), 0), body.list(front), body.length(body.in(i), 1)};
-    return body.node("Reshape", {body.in(i), body.node("Concat", dims, {{"axis", std::int64_t{0}}})});
+    return body.node("Reshape",
+                     {body.in(i), body.node("Concat", dims, {{"axis", std::int64_t{0}}})});
   };
   const std::string apart = body.node("Sub", {with_axis(0, {1}), with_axis(1, {1})});
   const std::string square = body.total(body.node("Mul", {apart, apart}), 2);

@@ -12,8 +12,7 @@ namespace tessera::model::contrib {
 namespace {
 
 Refusal write_scaler(Body& body) {
-  const std::string moved =
-      body.node("Sub", {wide(body, 0), numbers(body, body.reals("offset"))});
+  const std::string moved = body.node("Sub", {wide(body, 0), numbers(body, body.reals("offset"))});
   body.output(0, narrow(body, body.node("Mul", {moved, numbers(body, body.reals("scale"))})));
   return {};
 }
@@ -21,8 +20,10 @@ Refusal write_scaler(Body& body) {
 Refusal write_imputer(Body& body) {
   if (body.says("imputed_value_int64s")) {
     const std::string x = body.cast(body.in(0), kInt64);
-    const std::string missing = body.node("Equal", {x, body.whole(body.integer("replaced_value_int64", 0))});
-    body.output(0, body.node("Where", {missing, body.list(body.integers("imputed_value_int64s")), x}));
+    const std::string missing =
+        body.node("Equal", {x, body.whole(body.integer("replaced_value_int64", 0))});
+    body.output(0,
+                body.node("Where", {missing, body.list(body.integers("imputed_value_int64s")), x}));
     return {};
   }
   const float replaced = body.real("replaced_value_float", 0);
@@ -30,7 +31,9 @@ Refusal write_imputer(Body& body) {
   const std::string missing = std::isnan(replaced)
                                   ? body.node("IsNaN", {x})
                                   : body.node("Equal", {x, numbers(body, {replaced})});
-  body.output(0, narrow(body, body.node("Where", {missing, numbers(body, body.reals("imputed_value_floats")), x})));
+  body.output(
+      0, narrow(body, body.node("Where",
+                                {missing, numbers(body, body.reals("imputed_value_floats")), x})));
   return {};
 }
 
@@ -81,8 +84,7 @@ Refusal write_linear_classifier(Body& body) {
   const std::vector<float> offsets = body.reals("intercepts");
   const std::vector<std::int64_t> labels = body.integers("classlabels_ints");
   const auto rows = std::max<std::int64_t>(1, std::ssize(offsets));
-  const std::string scores =
-      linear(body, wide(body, 0), body.reals("coefficients"), rows, offsets);
+  const std::string scores = linear(body, wide(body, 0), body.reals("coefficients"), rows, offsets);
   if (rows == std::ssize(labels)) return write_classes(body, scores, labels);
   if (rows != 1 || labels.size() != 2) return "scores and labels that do not go together";
   return write_two_classes(body, scores, labels, 0, OneScore::kRest);
@@ -98,7 +100,8 @@ Refusal write_svm_regressor(Body& body) {
     body.output(0, narrow(body, linear(body, x, coefficients, 1, rho)));
     return {};
   }
-  const std::vector<float> given = body.reals("kernel_params"), vectors = body.reals("support_vectors");
+  const std::vector<float> given = body.reals("kernel_params"),
+                           vectors = body.reals("support_vectors");
   const auto parameter = [&](std::size_t i) { return i < given.size() ? given[i] : 0; };
   const std::string kernel = body.text("kernel_type", "LINEAR");
   std::string similar = linear(body, x, vectors, supports, {});

@@ -35,8 +35,8 @@ std::string largest(Body& body, const std::string& x) {
 }
 
 std::string with_last_axis(Body& body, const std::string& x) {
-  const std::string dims = body.node("Concat", {body.node("Shape", {x}), body.list({1})},
-                                     {{"axis", std::int64_t{0}}});
+  const std::string dims =
+      body.node("Concat", {body.node("Shape", {x}), body.list({1})}, {{"axis", std::int64_t{0}}});
   return body.node("Reshape", {x, dims});
 }
 
@@ -46,7 +46,8 @@ Refusal transformed(Body& body, std::string& scores) {
     const std::string decay = body.node("Exp", {body.node("Neg", {scores})});
     scores = body.node("Reciprocal", {body.node("Add", {decay, numbers(body, {1})})});
   } else if (how == "SOFTMAX") {
-    const std::string powers = body.node("Exp", {body.node("Sub", {scores, largest(body, scores)})});
+    const std::string powers =
+        body.node("Exp", {body.node("Sub", {scores, largest(body, scores)})});
     scores = body.node("Div", {powers, body.reshaped(body.total(powers, 1), {-1, 1})});
   } else if (how != "NONE") {
     return fmt::format("the attribute post_transform = {}", how);
@@ -71,18 +72,21 @@ Refusal write_two_classes(Body& body, const std::string& score,
   const std::string above = body.node("Greater", {flat, numbers(body, {limit})});
   body.output(0, body.node("Where", {above, body.list({labels[1]}), body.list({labels[0]})}));
   std::string second = score;
-  if (body.text("post_transform", "NONE") == "SOFTMAX") return "the attribute post_transform = SOFTMAX of one score";
+  if (body.text("post_transform", "NONE") == "SOFTMAX")
+    return "the attribute post_transform = SOFTMAX of one score";
   if (Refusal refusal = transformed(body, second); !refusal.empty()) return refusal;
-  const bool probability = meaning == OneScore::kRest || body.text("post_transform", "NONE") == "LOGISTIC";
-  const std::string first = probability ? body.node("Sub", {numbers(body, {1}), second})
-                                        : body.node("Neg", {second});
+  const bool probability =
+      meaning == OneScore::kRest || body.text("post_transform", "NONE") == "LOGISTIC";
+  const std::string first =
+      probability ? body.node("Sub", {numbers(body, {1}), second}) : body.node("Neg", {second});
   body.output(1, narrow(body, body.node("Concat", {first, second}, {{"axis", std::int64_t{1}}})));
   return {};
 }
 
 // One of a list of keys is replaced by the value in its place, all else by the default.
 Refusal write_label_encoder(Body& body) {
-  const std::vector<std::int64_t> whole_keys = body.integers("keys_int64s"), whole_values = body.integers("values_int64s");
+  const std::vector<std::int64_t> whole_keys = body.integers("keys_int64s"),
+                                  whole_values = body.integers("values_int64s");
   const std::vector<float> keys = body.reals("keys_floats"), values = body.reals("values_floats");
   const std::size_t count = std::max(whole_keys.size(), keys.size());
   if (count == 0 || count != std::max(whole_values.size(), values.size())) {
@@ -93,7 +97,8 @@ Refusal write_label_encoder(Body& body) {
   std::string result = to_whole ? body.list({body.integer("default_int64", -1)})
                                 : numbers(body, {body.real("default_float", 0)});
   for (std::size_t i = count; i-- > 0;) {
-    const std::string key = whole_keys.empty() ? numbers(body, {keys[i]}) : body.list({whole_keys[i]});
+    const std::string key =
+        whole_keys.empty() ? numbers(body, {keys[i]}) : body.list({whole_keys[i]});
     const std::string value = to_whole ? body.list({whole_values[i]}) : numbers(body, {values[i]});
     result = body.node("Where", {body.node("Equal", {x, key}), value, result});
   }

@@ -11,7 +11,8 @@ namespace tessera::model::contrib {
 
 inline constexpr std::int64_t kDouble = onnx::TensorProto::DOUBLE;
 inline constexpr std::int64_t kInt64 = onnx::TensorProto::INT64;
-inline constexpr const char* kTexts = "labels that are text (no tensor holds them); train or convert with whole numbers";
+inline constexpr const char* kTexts =
+    "labels that are text (no tensor holds them); train or convert with whole numbers";
 
 // Constants of f64; without dims a list.
 std::string exact_numbers(Body& body, const std::vector<double>& values,

@@ -24,7 +24,7 @@ using Longs = std::vector<std::int64_t>;
 struct Trees {
   Longs feature, left, right, roots, missing_goes_left;
   std::vector<double> threshold;
-  std::string mode;                                             // of all branches
+  std::string mode;  // of all branches
   std::int64_t levels = 0;
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> place;  // of (tree, node)
 };
@@ -58,7 +58,8 @@ Refusal place_children(const Body& body, const Longs& tree, const std::vector<st
     }
     if (trees.mode.empty()) trees.mode = modes[i];
     if (trees.mode != modes[i]) return fmt::format("branches of {} and {}", trees.mode, modes[i]);
-    const auto left = trees.place.find({tree[i], yes[i]}), right = trees.place.find({tree[i], no[i]});
+    const auto left = trees.place.find({tree[i], yes[i]}),
+               right = trees.place.find({tree[i], no[i]});
     if (left == trees.place.end() || right == trees.place.end()) return "a node without a child";
     trees.left.push_back(left->second);
     trees.right.push_back(right->second);
@@ -72,9 +73,11 @@ Refusal read_trees(const Body& body, Trees& trees) {
   const std::vector<std::string> modes = body.texts("nodes_modes");
   trees.feature = body.integers("nodes_featureids");
   trees.missing_goes_left = body.integers("nodes_missing_value_tracks_true");
-  for (const std::size_t size : {tree.size(), node.size(), values.size(), trees.feature.size(),
-                                 body.integers("nodes_truenodeids").size(), body.integers("nodes_falsenodeids").size()}) {
-    if (size != modes.size() || modes.empty()) return "lists of nodes that differ in length, or none";
+  for (const std::size_t size :
+       {tree.size(), node.size(), values.size(), trees.feature.size(),
+        body.integers("nodes_truenodeids").size(), body.integers("nodes_falsenodeids").size()}) {
+    if (size != modes.size() || modes.empty())
+      return "lists of nodes that differ in length, or none";
   }
   trees.threshold.assign(values.begin(), values.end());
   for (std::size_t i = 0; i < modes.size(); ++i) {
@@ -94,7 +97,8 @@ Refusal read_trees(const Body& body, Trees& trees) {
   for (const std::int64_t root : trees.roots) {
     trees.levels = std::max(trees.levels, levels_below(trees, root));
   }
-  if (trees.roots.empty() || trees.levels > std::ssize(modes)) return "nodes that go round in a circle";
+  if (trees.roots.empty() || trees.levels > std::ssize(modes))
+    return "nodes that go round in a circle";
   return {};
 }
 
@@ -116,22 +120,25 @@ std::string leaves(Body& body, const Trees& trees) {
   const std::string feature = body.list(trees.feature), left = body.list(trees.left),
                     right = body.list(trees.right),
                     threshold = exact_numbers(body, trees.threshold);
-  const bool misses = std::ranges::any_of(trees.missing_goes_left, [](std::int64_t left_if) { return left_if != 0; });
+  const bool misses = std::ranges::any_of(trees.missing_goes_left,
+                                          [](std::int64_t left_if) { return left_if != 0; });
   const std::string goes_left =
       misses ? body.cast(body.list(trees.missing_goes_left), onnx::TensorProto::BOOL) : "";
   const std::string rows = body.length(x, 0);
-  const std::string shape = body.node("Concat", {rows, body.list({std::ssize(trees.roots)})}, {{"axis", std::int64_t{0}}});
-  std::string place =
-      body.node("Expand", {body.reshaped(body.list(trees.roots), {1, -1}), shape});
+  const std::string shape = body.node("Concat", {rows, body.list({std::ssize(trees.roots)})},
+                                      {{"axis", std::int64_t{0}}});
+  std::string place = body.node("Expand", {body.reshaped(body.list(trees.roots), {1, -1}), shape});
   for (std::int64_t level = 0; level < trees.levels; ++level) {
     const std::string value = body.node(
         "GatherElements", {x, body.node("Gather", {feature, place})}, {{"axis", std::int64_t{1}}});
     std::string taken = compared(body, trees.mode, value, body.node("Gather", {threshold, place}));
     if (misses) {
-      const std::string missing = body.node("And", {body.node("IsNaN", {value}), body.node("Gather", {goes_left, place})});
+      const std::string missing =
+          body.node("And", {body.node("IsNaN", {value}), body.node("Gather", {goes_left, place})});
       taken = body.node("Or", {taken, missing});
     }
-    place = body.node("Where", {taken, body.node("Gather", {left, place}), body.node("Gather", {right, place})});
+    place = body.node(
+        "Where", {taken, body.node("Gather", {left, place}), body.node("Gather", {right, place})});
   }
   return place;
 }
@@ -142,13 +149,15 @@ Refusal leaf_values(const Body& body, const Trees& trees, const std::string& kin
   const Longs tree = body.integers(kind + "_treeids"), node = body.integers(kind + "_nodeids"),
               id = body.integers(kind + "_ids");
   const std::vector<float> weights = body.reals(kind + "_weights");
-  if (tree.size() != weights.size() || node.size() != weights.size() || id.size() != weights.size()) {
+  if (tree.size() != weights.size() || node.size() != weights.size() ||
+      id.size() != weights.size()) {
     return "lists of leaves that differ in length";
   }
   values.assign(trees.feature.size() * static_cast<std::size_t>(columns), 0.0);
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const auto place = trees.place.find({tree[i], node[i]});
-    if (place == trees.place.end() || id[i] < 0 || id[i] >= columns) return "a leaf that is not there";
+    if (place == trees.place.end() || id[i] < 0 || id[i] >= columns)
+      return "a leaf that is not there";
     values[static_cast<std::size_t>(place->second * columns + id[i])] += weights[i];
   }
   return {};
@@ -211,14 +220,18 @@ Refusal write_tree_classifier(Body& body) {
   const Longs labels = body.integers("classlabels_int64s"), ids = body.integers("class_ids");
   if (Refusal refusal = check(body); !refusal.empty()) return refusal;
   if (Refusal refusal = read_trees(body, trees); !refusal.empty()) return refusal;
-  if (Refusal refusal = leaf_values(body, trees, "class", std::ssize(labels), values); !refusal.empty()) {
+  if (Refusal refusal = leaf_values(body, trees, "class", std::ssize(labels), values);
+      !refusal.empty()) {
     return refusal;
   }
   const bool one = labels.size() == 2 && std::set<std::int64_t>(ids.begin(), ids.end()).size() == 1;
-  if (!one) return write_classes(body, with_base(body, summed(body, trees, values, std::ssize(labels))), labels);
+  if (!one)
+    return write_classes(body, with_base(body, summed(body, trees, values, std::ssize(labels))),
+                         labels);
   // Two classes, and leaves that speak of one: a probability where no weight is negative.
   std::vector<double> single;
-  for (std::size_t i = static_cast<std::size_t>(ids[0]); i < values.size(); i += 2) single.push_back(values[i]);
+  for (std::size_t i = static_cast<std::size_t>(ids[0]); i < values.size(); i += 2)
+    single.push_back(values[i]);
   const std::vector<float> weights = body.reals("class_weights");
   const bool positive = std::ranges::all_of(weights, [](float weight) { return weight >= 0; });
   const std::vector<float> base = body.reals("base_values");

@@ -26,7 +26,8 @@ T attribute(const Node& node, const std::string& name, T otherwise) {
 class Generator {
  public:
   explicit Generator(const Node& node) {
-    for (const char letter : node.name) state_ = (state_ ^ static_cast<std::uint8_t>(letter)) * 0x100000001B3U;
+    for (const char letter : node.name)
+      state_ = (state_ ^ static_cast<std::uint8_t>(letter)) * 0x100000001B3U;
     state_ ^= std::bit_cast<std::uint32_t>(attribute(node, "seed", 0.0F));
   }
   std::uint64_t next() {

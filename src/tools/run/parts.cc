@@ -33,15 +33,16 @@ TensorDescription description_of(const DeclaredShape& input, const LoadOptions& 
 }
 
 Status check_options(const RunArguments& arguments, const Error& reason) {
-  const char* const option = arguments.timing_only                 ? "--timing-only"
-                             : !arguments.traps.empty()            ? "--trap"
-                             : !arguments.trace.empty()            ? "--trace"
-                             : !arguments.html.empty()             ? "--html"
-                             : !arguments.model.weights.empty()    ? "--weights"
+  const char* const option = arguments.timing_only                  ? "--timing-only"
+                             : !arguments.traps.empty()             ? "--trap"
+                             : !arguments.trace.empty()             ? "--trace"
+                             : !arguments.html.empty()              ? "--html"
+                             : !arguments.model.weights.empty()     ? "--weights"
                              : arguments.model.require_full_offload ? "--require-full-offload"
-                                                                   : arguments.cores.given();
+                                                                    : arguments.cores.given();
   if (option == nullptr) return {};
-  return Error{reason.code, fmt::format("{} is for a single network, and {}", option, reason.message)};
+  return Error{reason.code,
+               fmt::format("{} is for a single network, and {}", option, reason.message)};
 }
 
 }  // namespace
@@ -67,7 +68,8 @@ Status run_in_parts(const RunArguments& arguments, DeviceKind device, const Erro
   TESSERA_TRY(const ImagePreprocessing preprocessing, parse_preprocessing(arguments.preprocess));
   std::vector<TensorDescription> taken;
   for (const DeclaredShape& input : network.inputs()) taken.push_back(description_of(input, load));
-  TESSERA_TRY(const std::vector<Tensor> inputs, read_inputs(arguments.inputs, taken, preprocessing));
+  TESSERA_TRY(const std::vector<Tensor> inputs,
+              read_inputs(arguments.inputs, taken, preprocessing));
   SessionOptions options;
   options.device = device;
   options.threads = arguments.threads;
