@@ -49,9 +49,9 @@ class DynamicStream {
   // without room (kUnavailable). Where no network can be made for their shapes, or no device has room for it, the job fails with
   // that error (TaskFailure::kError), in its turn; other jobs are not touched. Models in parts are such an error:
   // DynamicSession runs them.
-  Result<Job> submit(std::vector<Tensor> inputs, SubmitOptions options = {});
+  Result<Job> submit(const std::vector<Tensor>& inputs, SubmitOptions options = {});
   // Waits for room, then submits.
-  Result<Job> submit_when_room(std::vector<Tensor> inputs, SubmitOptions options = {});
+  Result<Job> submit_when_room(const std::vector<Tensor>& inputs, SubmitOptions options = {});
   void wait_until_done();    // all tasks of this stream
   std::uint32_t id() const;  // number of the stream in its runtime
 

@@ -156,7 +156,8 @@ Status Walk::visit_plain(const Node& node, Scope& scope) {
       copy->inputs[i] = held[i].is_tensor() ? held[i].tensors[0] : "";
     }
     for (std::string& output : copy->outputs) {
-      if (!output.empty() && !scope.is_top()) output = fresh(scope.prefix() + output);
+      if (!output.empty() && !scope.is_top())
+        output = fresh(fmt::format("{}{}", scope.prefix(), output));
     }
     placed = copy;
   }

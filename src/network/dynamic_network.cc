@@ -217,14 +217,14 @@ std::optional<Network> DynamicNetworkState::load_kept(const LoadOptions& load) {
 
 Result<DynamicNetworkState::Made> DynamicNetworkState::make(const std::vector<Tensor>& given) {
   LoadOptions load = options_for(given);
-  if (auto kept = load_kept(load)) return Made{std::move(*kept), std::nullopt};
+  if (auto kept = load_kept(load)) return Made{std::move(kept), std::nullopt};
   Attempt tried = attempt(load);
   if (tried.node && model.graph.nodes[*tried.node].op_type == "Loop") {
     const std::lock_guard lock(mutex);
     long_loops.insert(model.graph.nodes[*tried.node].name);
   }
   if (!tried.graph.ok() && bind(given, load)) {
-    if (auto kept = load_kept(load)) return Made{std::move(*kept), std::nullopt};
+    if (auto kept = load_kept(load)) return Made{std::move(kept), std::nullopt};
     tried = attempt(load);
   }
   if (!tried.graph.ok()) {

@@ -30,7 +30,7 @@ class DynamicPipelineState {
   std::shared_ptr<StreamState> open_stream(const StreamOptions& options) {
     return make_shared_here<StreamState>(runtime_->next_stream(), options);
   }
-  Result<Job> submit(const std::shared_ptr<StreamState>& stream, std::vector<Tensor> inputs,
+  Result<Job> submit(const std::shared_ptr<StreamState>& stream, const std::vector<Tensor>& inputs,
                      SubmitOptions options, bool when_room);
   DynamicPipelineStatus status();
   void wait_until_done();
@@ -151,7 +151,7 @@ Result<Job> DynamicPipelineState::fail(const std::shared_ptr<StreamState>& strea
 }
 
 Result<Job> DynamicPipelineState::submit(const std::shared_ptr<StreamState>& stream,
-                                         std::vector<Tensor> inputs, SubmitOptions options,
+                                         const std::vector<Tensor>& inputs, SubmitOptions options,
                                          bool when_room) {
   TESSERA_RETURN_IF_ERROR(runtime_->check_process("pipeline"));
   TESSERA_RETURN_IF_ERROR(network_.state().check(inputs));
@@ -225,14 +225,15 @@ DynamicStream DynamicPipeline::open_stream(const StreamOptions& options) {
 DynamicPipelineStatus DynamicPipeline::status() const { return state_->status(); }
 void DynamicPipeline::wait_until_done() { state_->wait_until_done(); }
 
-Result<Job> DynamicStream::submit(std::vector<Tensor> inputs, SubmitOptions options) {
+Result<Job> DynamicStream::submit(const std::vector<Tensor>& inputs, SubmitOptions options) {
   return guarded("submitting a task", [&] {
-    return pipeline_->submit(state_, std::move(inputs), std::move(options), /*when_room=*/false);
+    return pipeline_->submit(state_, inputs, std::move(options), /*when_room=*/false);
   });
 }
-Result<Job> DynamicStream::submit_when_room(std::vector<Tensor> inputs, SubmitOptions options) {
+Result<Job> DynamicStream::submit_when_room(const std::vector<Tensor>& inputs,
+                                            SubmitOptions options) {
   return guarded("submitting a task", [&] {
-    return pipeline_->submit(state_, std::move(inputs), std::move(options), /*when_room=*/true);
+    return pipeline_->submit(state_, inputs, std::move(options), /*when_room=*/true);
   });
 }
 void DynamicStream::wait_until_done() { state_->wait_until_done(); }

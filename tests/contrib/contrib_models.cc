@@ -450,6 +450,22 @@ std::vector<Case> tree_cases(std::int64_t opset) {
   return cases;
 }
 
+void add_encoders(std::int64_t opset, std::vector<Case>& cases) {
+  cases.emplace_back("EncodersAndFeatures", opset)
+      .input({6, 4})
+      .whole<std::int64_t>("column", Format::kI64, {1}, 2, 2)
+      .learned_node("ArrayFeatureExtractor", {"x", "column"}, {"one"})
+      .learned_node("Binarizer", {"one"}, {"bit"}, {{"threshold", 0.2f}})
+      .learned_node(
+          "LabelEncoder", {"bit"}, {"code"},
+          {{"keys_floats", Floats{1}}, {"values_floats", Floats{7}}, {"default_float", 2.0f}})
+      .learned_node("FeatureVectorizer", {"code", "x"}, {"y"}, {{"inputdimensions", Ints{1, 4}}})
+      .learned_node("OneHotEncoder", {"code"}, {"hot"},
+                    {{"cats_int64s", Ints{2, 5, 7}}, {"zeros", std::int64_t{1}}})
+      .output("y")
+      .output("hot");
+}
+
 std::vector<Case> table_cases(std::int64_t opset) {
   std::vector<Case> cases;
   const auto add = [&](const char* name) -> Case& { return cases.emplace_back(name, opset); };
@@ -507,19 +523,7 @@ std::vector<Case> table_cases(std::int64_t opset) {
                        {"rho", Floats{0.25f}}})
         .output("y");
   }
-  add("EncodersAndFeatures")
-      .input({6, 4})
-      .whole<std::int64_t>("column", Format::kI64, {1}, 2, 2)
-      .learned_node("ArrayFeatureExtractor", {"x", "column"}, {"one"})
-      .learned_node("Binarizer", {"one"}, {"bit"}, {{"threshold", 0.2f}})
-      .learned_node(
-          "LabelEncoder", {"bit"}, {"code"},
-          {{"keys_floats", Floats{1}}, {"values_floats", Floats{7}}, {"default_float", 2.0f}})
-      .learned_node("FeatureVectorizer", {"code", "x"}, {"y"}, {{"inputdimensions", Ints{1, 4}}})
-      .learned_node("OneHotEncoder", {"code"}, {"hot"},
-                    {{"cats_int64s", Ints{2, 5, 7}}, {"zeros", std::int64_t{1}}})
-      .output("y")
-      .output("hot");
+  add_encoders(opset, cases);
   return cases;
 }
 

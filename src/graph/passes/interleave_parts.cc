@@ -67,12 +67,13 @@ void interleave(Graph& graph, Editor& editor, const Links& links, std::size_t in
   for (CopyBox& box : move.copies) {
     const TensorId input = node.inputs[static_cast<std::size_t>(box.input)];
     if (is_made_for(graph, links, input, box)) continue;
-    const TensorInfo x = graph.tensor(input);
+    const std::string name = graph.tensor(input).name;
+    const Format format = graph.tensor(input).format;
     CopyBox part = simplified(box);
     const CopyBox view{
         0, part.input_offset, 0, part.extents, part.input_strides, row_major_strides(part.extents)};
-    const TensorId seen = editor.add_tensor(x.name + ".part", x.format, part.extents);
-    const TensorId made = editor.add_tensor(x.name + ".between", x.format, part.extents);
+    const TensorId seen = editor.add_tensor(name + ".part", format, part.extents);
+    const TensorId made = editor.add_tensor(name + ".between", format, part.extents);
     editor.add_node(node.name + ".part", node.origins, {input}, {seen},
                     MoveAttributes{false, 0, {view}});
     editor.add_node(node.name + ".between", node.origins, {seen}, {made}, ElementwiseAttributes{});

@@ -107,7 +107,7 @@ std::string compared(Body& body, const std::string& mode, const std::string& x,
                      const std::string& threshold) {
   if (mode == "BRANCH_LT") return body.node("Less", {x, threshold});
   if (mode == "BRANCH_GT") return body.node("Greater", {x, threshold});
-  const std::string equal = body.node("Equal", {x, threshold});
+  std::string equal = body.node("Equal", {x, threshold});
   if (mode == "BRANCH_EQ") return equal;
   if (mode == "BRANCH_NEQ") return body.node("Not", {equal});
   const std::string strictly = body.node(mode == "BRANCH_GTE" ? "Greater" : "Less", {x, threshold});
