@@ -315,7 +315,8 @@ TEST(InferRandom, ADrawIsOneSampleOfItsSeedAndItsName) {
   }
   EXPECT_NEAR(sum / 1000, 3, 0.05);
   EXPECT_NEAR(squares / 1000, 0.25, 0.03);
-  for (const float value : drawn("a", 1, "RandomUniformLike", {{"low", -2.0F}}).as<float>()) {
+  const Tensor even = drawn("a", 1, "RandomUniformLike", {{"low", -2.0F}});
+  for (const float value : even.as<float>()) {
     EXPECT_TRUE(-2 <= value && value < 1);
   }
 }
