@@ -60,6 +60,9 @@ struct ShareChoice {
   std::vector<Split> of_nodes;  // of each graph node; empty: `split` for all
   // The memory beside each core (isa/card_program.h); empty: all have the same.
   std::vector<std::uint8_t> memory_of_core = {};
+  std::size_t memory_of(std::size_t core) const {
+    return memory_of_core.empty() ? 0 : memory_of_core[core];
+  }
   bool share_loads = true;   // whether equal loads of several cores become one read
   bool hand_over = true;     // whether what a core reads of its own stays in its state buffer
   bool order_memory = true;  // whether rows may lie outermost in DRAM (compile/dram_order.h)

@@ -15,16 +15,13 @@
 #include "base/check.h"
 #include "compile/memory_cut.h"
 #include "compile/share_sides.h"
-#include "compile/surface_conventions.h"
+#include "compile/split_operands.h"
 
 namespace tessera::compile {
 namespace {
 
-using Regions = std::vector<PlaneRegion>;     // of each core
 using WayCounts = std::vector<std::uint8_t>;  // of each node: its ways
-// What a layer reads or writes of a storage when it is cut one way; none where these are no regions.
-using Share = std::optional<Regions>;
-constexpr std::size_t kCostsMax = 512;  // of a factor; more are taken in pairs
+constexpr std::size_t kCostsMax = 512;        // of a factor; more are taken in pairs
 
 double elements(const Regions& regions) {
   double sum = 0;
@@ -77,7 +74,7 @@ class SplitModel::Implementation {
     for (std::size_t way = 0; way < drafts_.size(); ++way) {
       sides_[way] = find_sides(drafts_[way], setting_, memories_);
     }
-    find_operands();
+    operands_ = find_split_operands(graph_, setting_, drafts_, memories_);
     for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
       tables_.push_back(tables_of(layer, counts_));
     }
@@ -157,29 +154,6 @@ class SplitModel::Implementation {
     return node < 0 ? 0 : static_cast<std::size_t>(of_nodes[static_cast<std::size_t>(node)]);
   }
 
-  struct Writer {
-    LayerIndex layer = 0;
-    graph::NodeIndex node = -1;
-    double elements = 0;  // of all cores
-    std::array<Share, kSplitWays> written = {};
-    // By its ways and those of the reader, of each of the reader's cores; where there are several memories.
-    std::array<std::array<std::vector<SampleMemories>, kSplitWays>, kSplitWays> samples = {};
-  };
-
-  // An operand that layers of the graph make.
-  struct Operand {
-    StorageIndex storage = -1;
-    double bytes = 0;  // of the storage
-    std::int64_t element = 2, row_bytes = 0;
-    std::vector<Writer> writers;  // of what is read
-    std::size_t writers_of_storage = 0;
-    std::array<Share, kSplitWays> read;
-    std::array<std::vector<double>, kSplitWays> taken{};  // bytes, by each core
-    std::array<double, kSplitWays> loads{};               // of the core that has most
-    bool may_stay = false;
-    std::array<bool, kSplitWays> room{};  // where all layers are cut one way
-  };
-
   // Traffic in bytes: of all channels in whole bursts, of the busiest link, bus and network port.
   struct Traffic {
     double stored = 0, loaded = 0, ring = 0, bus = 0, network = 0;
@@ -198,10 +172,6 @@ class SplitModel::Implementation {
   };
 
   const Layers& layers() const { return drafts_[0].prepared.layers; }
-  PlanInputs inputs_of(std::size_t way) const {
-    const Prepared& prepared = drafts_[way].prepared;
-    return {graph_, setting_.chip, setting_.options, prepared.storages, prepared.layers};
-  }
 
   // A node without a layer that has a grid is by rows there.
   void find_ways() {
@@ -223,175 +193,12 @@ class SplitModel::Implementation {
     return choices;
   }
 
-  void find_operands() {
-    const Table<StorageIndex, StorageUses> uses = find_uses(inputs_of(0));
-    operands_.resize(layers().size());
-    copiers_.resize(layers().size());
-    copied_.resize(layers().size());
-    outputs_.resize(layers().size());
-    const auto add_makers = [&](StorageIndex storage, LayerIndex reader) {
-      std::vector<LayerIndex>& makers = copiers_[reader];
-      for (const auto& [copier, copy] : uses[storage].copies) {
-        if (copier < reader && (makers.empty() || makers.back() != copier)) {
-          makers.push_back(copier);
-        }
-      }
-    };
-    for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
-      for (const PlannedCopy& copy : layers()[layer].copies) {
-        if (copy.fill) continue;
-        add_makers(copy.source, layer);
-        const std::vector<LayerIndex>& writers = uses[copy.source].writers;
-        if (!writers.empty()) copied_[layer].push_back({copy.source, writers});
-      }
-    }
-    for (std::size_t s = 0; s < uses.size(); ++s) {
-      const auto index = static_cast<StorageIndex>(s);
-      find_stored(index, uses[index]);
-      for (const auto& [reader, input] : uses[s].readers) {
-        operands_[reader].push_back(find_operand(index, uses[s], reader, input));
-        add_makers(index, reader);
-      }
-    }
-    for (const auto& sources : copied_) {
-      for (const auto& [source, writers] : sources)
-        is_copied_[static_cast<std::size_t>(source)] = true;
-    }
-  }
-
-  void find_stored(StorageIndex index, const StorageUses& uses) {
-    const Storage& storage = drafts_[0].prepared.storages.storages[index];
-    storage_bytes_.push_back(static_cast<double>(storage.bytes()));
-    element_bytes_.push_back(static_cast<double>(format_bytes(storage.format)));
-    writers_.push_back(uses.writers);
-    is_copied_.push_back(false);
-    if (uses.writers.empty()) return;
-    const LayerIndex last = *std::ranges::max_element(uses.writers);
-    if (storage.base == isa::BaseIndex::kOutput) outputs_[last].push_back(index);
-  }
-
-  Operand find_operand(StorageIndex index, const StorageUses& uses, LayerIndex reader,
-                       std::size_t input) const {
-    const Storage& storage = drafts_[0].prepared.storages.storages[index];
-    const StorageView& seen = layers()[reader].inputs[input];
-    Operand operand;
-    operand.storage = index;
-    operand.element = format_bytes(storage.format);
-    operand.bytes = static_cast<double>(storage.bytes());
-    operand.row_bytes = seen.columns() * operand.element;
-    operand.may_stay = setting_.choice.hand_over && !uses.filled && uses.copies.empty() &&
-                       !uses.writers.empty() && reads_buffer(layers()[reader]);
-    std::optional<ChannelPlane> plane;
-    for (const StorageView& view : layout_views(inputs_of(0), storage, uses)) {
-      if (!plane) plane = ChannelPlane::of(view, storage.elements);
-    }
-    for (const LayerIndex writer : uses.writers) {
-      operand.writers.push_back({writer, layers()[writer].node, output_elements(writer)});
-      find_samples(reader, input, operand.writers.back());
-      operand.may_stay = operand.may_stay && writes_buffer(layers()[writer]);
-      for (std::size_t way = 0; plane && way < drafts_.size(); ++way) {
-        operand.writers.back().written[way] = regions(*plane, way, writer, -1);
-      }
-    }
-    for (std::size_t way = 0; way < drafts_.size(); ++way) {
-      const HandOver why = drafts_[way].held[index].why;
-      std::tie(operand.taken[way], operand.loads[way]) =
-          taken_by_cores(operand, way, reader, input);
-      operand.room[way] = why != HandOver::kNoRoom && why != HandOver::kKernels;
-    }
-    for (std::size_t way = 0; plane && way < drafts_.size(); ++way) {
-      operand.read[way] = regions(*plane, way, reader, static_cast<int>(input));
-    }
-    operand.writers_of_storage = operand.writers.size();
-    if (const Share read = whole(operand.read)) {
-      std::erase_if(operand.writers, [&](const Writer& writer) {
-        const Share written = whole(writer.written);
-        return written && intersection(read->front(), written->front()).empty();
-      });
-    }
-    return operand;
-  }
-
-  void find_samples(LayerIndex reader, std::size_t input, Writer& writer) const {
-    if (memories_ == 1) return;
-    for (std::size_t way = 0; way < drafts_.size(); ++way) {
-      std::vector<WrittenView> written;
-      for (std::size_t core = 0; core < cores_; ++core) {
-        for (const Piece& piece : drafts_[way].work[writer.layer].pieces[core]) {
-          written.emplace_back(piece.output.view, memory_of(core));
-        }
-      }
-      for (std::size_t own = 0; own < drafts_.size(); ++own) {
-        for (const std::vector<Piece>& pieces : drafts_[own].work[reader].pieces) {
-          SampleMemories& samples = writer.samples[way][own].emplace_back();
-          samples.fill(kNoMemory);
-          if (pieces.empty()) continue;
-          samples = sample_memories(pieces.front().inputs[input].view, written);
-        }
-      }
-    }
-  }
-
-  double output_elements(LayerIndex layer) const {
-    const auto& extents = layers()[layer].output.extents;
-    return static_cast<double>(
-        std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>()));
-  }
-
-  // What all cores have together, whichever way; none where one of the ways is not known.
-  Share whole(const std::array<Share, kSplitWays>& ways) const {
-    PlaneRegion all;
-    for (std::size_t way = 0; way < drafts_.size(); ++way) {
-      if (!ways[way]) return std::nullopt;
-      for (const PlaneRegion& region : *ways[way]) all = hull(all, region);
-    }
-    return Regions{all};
-  }
-
-  // Bytes of an input that each core reads, also where these are no region, and in how many loads at most.
-  std::pair<std::vector<double>, double> taken_by_cores(const Operand& operand, std::size_t way,
-                                                        LayerIndex layer, std::size_t input) const {
-    std::vector<double> all;
-    double loads_max = 1;
-    for (const std::vector<Piece>& pieces : drafts_[way].work[layer].pieces) {
-      double bytes = 0, loads = 0;
-      const StorageView* before = nullptr;
-      for (const Piece& piece : pieces) {
-        const StorageView& view = piece.inputs[input].view;
-        if (before != nullptr && view == *before) continue;
-        bytes += static_cast<double>(std::accumulate(view.extents.begin(), view.extents.end(),
-                                                     operand.element, std::multiplies<>()));
-        ++loads;
-        before = &view;
-      }
-      all.push_back(std::min(bytes, operand.bytes));
-      loads_max = std::max(loads_max, loads);
-    }
-    return {all, loads_max};
-  }
-
-  // Of the layer's input, or of its output for -1.
-  Share regions(const ChannelPlane& plane, std::size_t way, LayerIndex layer, int input) const {
-    Regions all;
-    for (const std::vector<Piece>& pieces : drafts_[way].work[layer].pieces) {
-      PlaneRegion of_core;
-      for (const Piece& piece : pieces) {
-        const auto i = static_cast<std::size_t>(input);
-        const auto region = plane.region(input < 0 ? piece.output.view : piece.inputs[i].view);
-        if (!region) return std::nullopt;
-        of_core = hull(of_core, *region);
-      }
-      all.push_back(of_core);
-    }
-    return all;
-  }
-
   // Nodes whose ways a layer's cost depends on.
   std::vector<graph::NodeIndex> scope_of(LayerIndex layer) const {
     std::set<graph::NodeIndex> scope;
     if (layers()[layer].node >= 0) scope.insert(layers()[layer].node);
-    for (const Operand& operand : operands_[layer]) {
-      for (const Writer& writer : operand.writers) {
+    for (const SplitOperand& operand : operands_.of_layer[layer]) {
+      for (const SplitWriter& writer : operand.writers) {
         if (writer.node >= 0) scope.insert(writer.node);
       }
     }
@@ -486,12 +293,12 @@ class SplitModel::Implementation {
     tables.push_back(tabulate(scope, counts, [&](const auto& way_of) {
       return alone(layer, own < 0 ? 0 : way_of(own));
     }));
-    for (const Operand& operand : operands_[layer]) {
-      for (const Writer& writer : operand.writers) {
+    for (const SplitOperand& operand : operands_.of_layer[layer]) {
+      for (const SplitWriter& writer : operand.writers) {
         std::vector<graph::NodeIndex> pair = scope;
         if (writer.node >= 0 && writer.node != own) pair.push_back(writer.node);
         tables.push_back(tabulate(pair, counts, [&](const auto& way_of) {
-          Operand part = operand;
+          SplitOperand part = operand;
           part.writers = {writer};
           part.bytes /= static_cast<double>(operand.writers_of_storage);
           LayerCost moved;
@@ -518,7 +325,7 @@ class SplitModel::Implementation {
     const std::size_t own = node < 0 ? 0 : way_of(node);
     LayerCost cost = alone(layer, own);
     Traffic all;
-    for (const Operand& operand : operands_[layer]) {
+    for (const SplitOperand& operand : operands_.of_layer[layer]) {
       all.add(traffic(layer, operand, own, way_of));
     }
     add_traffic(all, cost);
@@ -567,10 +374,7 @@ class SplitModel::Implementation {
   // Of one memory, in bytes a cycle.
   double memory_rate() const { return dram_sustained_bytes_per_cycle(setting_.chip); }
   double memories_rate() const { return memory_rate() * static_cast<double>(memories_); }
-  std::size_t memory_of(std::size_t core) const {
-    const std::vector<std::uint8_t>& memory = setting_.choice.memory_of_core;
-    return memory.empty() ? 0 : memory[core];
-  }
+  std::size_t memory_of(std::size_t core) const { return setting_.choice.memory_of(core); }
   int cores_of_memory() const { return static_cast<int>((cores_ + memories_ - 1) / memories_); }
   // Of one memory while streams take turns at it.
   double shared_rate_of(const DramStreams& streams) const {
@@ -589,7 +393,7 @@ class SplitModel::Implementation {
   }
 
   template <typename WayOf>
-  Ends ends_of(LayerIndex layer, const Operand& operand, std::size_t own,
+  Ends ends_of(LayerIndex layer, const SplitOperand& operand, std::size_t own,
                const WayOf& way_of) const {
     Ends ends;
     ends.load = &sides_[own][layer].loads;
@@ -597,7 +401,7 @@ class SplitModel::Implementation {
     bool together = operand.may_stay && operand.room[own];
     bool known = read.has_value();
     double bursts = 0, bytes = 0;
-    for (const Writer& writer : operand.writers) {
+    for (const SplitWriter& writer : operand.writers) {
       const std::size_t way = writer.node < 0 ? 0 : way_of(writer.node);
       bursts += writer.elements * sides_[way][writer.layer].stores.padding();
       bytes += writer.elements;
@@ -619,18 +423,18 @@ class SplitModel::Implementation {
   }
 
   template <typename WayOf>
-  Traffic traffic(LayerIndex layer, const Operand& operand, std::size_t own,
+  Traffic traffic(LayerIndex layer, const SplitOperand& operand, std::size_t own,
                   const WayOf& way_of) const {
     return traffic(operand, own, ends_of(layer, operand, own, way_of));
   }
-  Traffic traffic(const Operand& operand, std::size_t own, const Ends& ends) const {
+  Traffic traffic(const SplitOperand& operand, std::size_t own, const Ends& ends) const {
     if (operand.writers.empty()) return from_outside(operand, own, ends);
     if (ends.kept) return edges(operand, *ends.written, *operand.read[own], ends);
     return everything(operand, own, ends);
   }
 
   // The inputs of the network, and what has no share.
-  Traffic from_outside(const Operand& operand, std::size_t own, const Ends& ends) const {
+  Traffic from_outside(const SplitOperand& operand, std::size_t own, const Ends& ends) const {
     Traffic traffic;
     traffic.loaded = sum(operand.taken[own]);
     if (setting_.choice.share_loads) {
@@ -650,7 +454,7 @@ class SplitModel::Implementation {
   }
 
   // Of each core, what it reads that others made.
-  static std::vector<double> edge_bytes(const Operand& operand, const Regions& written,
+  static std::vector<double> edge_bytes(const SplitOperand& operand, const Regions& written,
                                         const Regions& read) {
     std::vector<double> bytes;
     for (std::size_t core = 0; core < read.size(); ++core) {
@@ -660,7 +464,7 @@ class SplitModel::Implementation {
     return bytes;
   }
 
-  Traffic edges(const Operand& operand, const Regions& written, const Regions& read,
+  Traffic edges(const SplitOperand& operand, const Regions& written, const Regions& read,
                 const Ends& ends) const {
     const double bytes = sum(edge_bytes(operand, written, read));
     if (bytes == 0) return {};
@@ -673,7 +477,7 @@ class SplitModel::Implementation {
   }
 
   // Stored by all, and read by each as far as it needs it.
-  Traffic everything(const Operand& operand, std::size_t own, const Ends& ends) const {
+  Traffic everything(const SplitOperand& operand, std::size_t own, const Ends& ends) const {
     const auto memories = static_cast<double>(memories_);
     const double bytes = operand.bytes;
     const double wanted = sum(operand.taken[own]);
@@ -694,7 +498,7 @@ class SplitModel::Implementation {
     return traffic;
   }
 
-  double over_network(const Operand& operand, double needed) const {
+  double over_network(const SplitOperand& operand, double needed) const {
     if (setting_.chip.card.features.needed_bytes_only != 0) return needed;
     const auto cards = static_cast<double>(cards_);
     return operand.bytes * (cards - 1) / cards;
@@ -712,11 +516,11 @@ class SplitModel::Implementation {
 
   // The storage lies in one memory (compile/share_memories.h): loads cannot be cut into some from each.
   template <typename WayOf>
-  bool in_one_memory(LayerIndex layer, const Operand& operand, std::size_t own,
+  bool in_one_memory(LayerIndex layer, const SplitOperand& operand, std::size_t own,
                      const WayOf& way_of) const {
     std::vector<SampleMemories> samples(cores_);
     for (SampleMemories& of_core : samples) of_core.fill(kNoMemory);
-    for (const Writer& writer : operand.writers) {
+    for (const SplitWriter& writer : operand.writers) {
       const std::size_t way = writer.node < 0 ? 0 : way_of(writer.node);
       for (std::size_t core = 0; core < cores_; ++core) {
         for (std::size_t i = 0; i < samples[core].size(); ++i) {
@@ -732,12 +536,13 @@ class SplitModel::Implementation {
   // Of each layer what others, or the host, take of it by way of memory.
   template <typename WayOf>
   Stores find_stores(const WayOf& way_of) const {
-    Table<StorageIndex, double> of_storages(storage_bytes_.size(), 0);
-    Table<StorageIndex, bool> whole(is_copied_);
+    Table<StorageIndex, double> of_storages(operands_.storages.size(), 0);
+    Table<StorageIndex, bool> whole;
+    for (const SplitStorage& storage : operands_.storages) whole.push_back(storage.copied);
     for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
       const graph::NodeIndex node = layers()[layer].node;
       const std::size_t own = node < 0 ? 0 : way_of(node);
-      for (const Operand& operand : operands_[layer]) {
+      for (const SplitOperand& operand : operands_.of_layer[layer]) {
         const Ends ends = ends_of(layer, operand, own, way_of);
         const double bytes = traffic(operand, own, ends).stored / ends.store_padding;
         of_storages[operand.storage] = std::max(of_storages[operand.storage], bytes);
@@ -745,24 +550,25 @@ class SplitModel::Implementation {
           whole[operand.storage] = true;
         }
       }
-      for (const auto& [storage, writers] : copied_[layer]) {
-        of_storages[storage] = storage_bytes_[static_cast<std::size_t>(storage)];
+      for (const auto& [storage, writers] : operands_.copied[layer]) {
+        of_storages[storage] = operands_.storages[storage].bytes;
       }
-      for (const StorageIndex storage : outputs_[layer]) {
-        of_storages[storage] = storage_bytes_[static_cast<std::size_t>(storage)];
+      for (const StorageIndex storage : operands_.outputs[layer]) {
+        of_storages[storage] = operands_.storages[storage].bytes;
       }
     }
     const auto memories = static_cast<double>(memories_);
     Table<LayerIndex, Stored> stored(layers().size());
     for (std::size_t s = 0; s < of_storages.size(); ++s) {
       double elements = 0;
-      for (const LayerIndex writer : writers_[s]) elements += output_elements(writer);
-      for (const LayerIndex writer : writers_[s]) {
+      const SplitStorage& storage = operands_.storages[s];
+      for (const LayerIndex writer : storage.writers) elements += output_elements(layers()[writer]);
+      for (const LayerIndex writer : storage.writers) {
         const graph::NodeIndex node = layers()[writer].node;
         const ShareTransfers& stores = sides_[node < 0 ? 0 : way_of(node)][writer].stores;
         // Copies may make the rest of the storage.
-        const double bytes = std::min(of_storages[s] * output_elements(writer) / elements,
-                                      output_elements(writer) * element_bytes_[s]);
+        const double bytes = std::min(of_storages[s] * output_elements(layers()[writer]) / elements,
+                                      output_elements(layers()[writer]) * storage.element_bytes);
         stored[writer].bytes += bytes;
         stored[writer].bursts += bytes * stores.padding();
         const LayerSide& side = sides_[node < 0 ? 0 : way_of(node)][writer];
@@ -803,7 +609,7 @@ class SplitModel::Implementation {
   }
 
   // What each reader needs of each writer; of all of them where that is not known.
-  void add_needs(const Writer& writer, const Share& written, const Share& read, bool kept,
+  void add_needs(const SplitWriter& writer, const Share& written, const Share& read, bool kept,
                  OperandDemand& asked) const {
     for (std::size_t reader = 0; reader < cores_; ++reader) {
       std::vector<ShareNeed>& needs = asked.needs[reader];
@@ -863,7 +669,7 @@ class SplitModel::Implementation {
       core.stores = std::max(passage(side.stores, stored.bytes / work), stored.longest);
       core.writes = write_cycles(layer) / work;
     }
-    for (const Operand& operand : operands_[layer]) {
+    for (const SplitOperand& operand : operands_.of_layer[layer]) {
       demand.operands.push_back(demand_of(layer, operand, own, rate, stores, way_of));
     }
     const auto wait_for = [&](LayerIndex maker) {
@@ -871,8 +677,8 @@ class SplitModel::Implementation {
       asked.late = beside_transfers();
       asked.needs.assign(cores_, {{.maker = maker}});
     };
-    for (const LayerIndex copier : copiers_[layer]) wait_for(copier);
-    for (const auto& [storage, writers] : copied_[layer]) {
+    for (const LayerIndex copier : operands_.copiers[layer]) wait_for(copier);
+    for (const auto& [storage, writers] : operands_.copied[layer]) {
       for (const LayerIndex writer : writers) wait_for(writer);
     }
     return demand;
@@ -885,12 +691,12 @@ class SplitModel::Implementation {
     const auto partitions = static_cast<double>(
         std::min<std::int64_t>(output.channels(), chip.state_buffer.partitions));
     const Storage& storage = drafts_[0].prepared.storages.storages[output.storage];
-    return output_elements(layer) * static_cast<double>(format_bytes(storage.format)) /
+    return output_elements(layers()[layer]) * static_cast<double>(format_bytes(storage.format)) /
            (partitions * chip.state_buffer.port_bytes);
   }
   template <typename WayOf>
-  OperandDemand demand_of(LayerIndex layer, const Operand& operand, std::size_t own, double rate,
-                          const Stores& stores, const WayOf& way_of) const {
+  OperandDemand demand_of(LayerIndex layer, const SplitOperand& operand, std::size_t own,
+                          double rate, const Stores& stores, const WayOf& way_of) const {
     const Ends ends = ends_of(layer, operand, own, way_of);
     const Traffic moved = traffic(operand, own, ends);
     OperandDemand asked;
@@ -908,7 +714,7 @@ class SplitModel::Implementation {
         ends.kept ? edge_bytes(operand, *ends.written, *operand.read[own]) : operand.taken[own];
     for (const double of_core : bytes) asked.passage.push_back(passage(*ends.load, of_core));
     asked.needs.resize(cores_);
-    for (const Writer& writer : operand.writers) {
+    for (const SplitWriter& writer : operand.writers) {
       const std::size_t way = writer.node < 0 ? 0 : way_of(writer.node);
       add_needs(writer, writer.written[way], operand.read[own], ends.kept, asked);
     }
@@ -956,15 +762,7 @@ class SplitModel::Implementation {
   double writes_kept_ = 0;  // bytes that a channel keeps while there are reads
   WayCounts counts_;
   std::array<Table<LayerIndex, LayerSide>, kSplitWays> sides_;
-  Table<LayerIndex, std::vector<Operand>> operands_;
-  Table<LayerIndex, std::vector<LayerIndex>> copiers_;  // that make what the layer reads
-  Table<LayerIndex, std::vector<std::pair<StorageIndex, std::vector<LayerIndex>>>>
-      copied_;                                            // by it
-  Table<LayerIndex, std::vector<StorageIndex>> outputs_;  // of the network, made by it last
-  std::vector<double> storage_bytes_;                     // of each storage, as the next
-  std::vector<double> element_bytes_;
-  std::vector<std::vector<LayerIndex>> writers_;
-  std::vector<bool> is_copied_;                       // from it
+  SplitOperands operands_;
   Table<LayerIndex, std::vector<Tabulated>> tables_;  // for the ways of counts_
 };
 
