@@ -66,6 +66,15 @@ double LayerTimeline::take_kernels(double from, double cycles) {
   return std::min(take(channel_, from, cycles), from + kKernelsPartLeft * cycles);
 }
 
+double LayerTimeline::take_of(const OneMemory& memory, double from) {
+  if (memory.memory < 0) return from;
+  const auto index = static_cast<std::size_t>(memory.memory);
+  if (index >= memories_.size()) memories_.resize(index + 1);
+  const double cycles = memory.cycles / static_cast<double>(cores_);
+  return static_cast<double>(
+      memories_[index].take(std::llround(from), std::llround(std::ceil(cycles))));
+}
+
 bool LayerTimeline::before(const ShareNeed& need) const {
   return static_cast<std::size_t>(need.maker) < before_.size();
 }
@@ -168,7 +177,8 @@ void LayerTimeline::load(const LayerDemand& layer, const OperandDemand& operand,
   }
   const double cycles = operand.loaded / static_cast<double>(cores_);
   const double longest =
-      std::max({take_data(begin, cycles) - begin, operand.links, operand.passage[core]});
+      std::max({take_data(begin, cycles) - begin, take_of(operand.one_memory, begin) - begin,
+                operand.links, operand.passage[core]});
   const double portion = longest / portions;
   for (const ShareNeed& need : needs) {
     if (need.kept || !before(need)) continue;
@@ -261,7 +271,8 @@ void LayerTimeline::store(const LayerDemand& layer, std::size_t core, CoreSpan& 
   // A few writes wait until nobody reads.
   const double through = layer.stores_wait ? take(channel_, span.store_begin, cycles)
                                            : take_data(span.store_begin, cycles);
-  span.store_end = std::max({span.store_begin + own.stores, span.end + own.stores * part, through});
+  span.store_end = std::max({span.store_begin + own.stores, span.end + own.stores * part, through,
+                             take_of(layer.stored_in_one, span.store_begin)});
   queues.stores = span.store_end;
 }
 

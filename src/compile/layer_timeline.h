@@ -35,12 +35,19 @@ struct ShareNeed {
   static constexpr std::int32_t kEveryCore = -1;
 };
 
+// Cycles of one of the memories, for what lies in it as a whole; -1: of none.
+struct OneMemory {
+  std::int32_t memory = -1;
+  double cycles = 0;  // of all cores
+};
+
 // What a layer reads. In cycles.
 struct OperandDemand {
   std::vector<std::vector<ShareNeed>> needs =
-      {};                            // of each core; none: it is there from the beginning
-  double loaded = 0;                 // of all memories together, by all cores
-  double links = 0;                  // of the busiest bus, ring or network port
+      {};             // of each core; none: it is there from the beginning
+  double loaded = 0;  // of all memories together, by all cores
+  double links = 0;   // of the busiest bus, ring or network port
+  OneMemory one_memory = {};
   std::vector<double> passage = {};  // of each core's own DMA engine; 0: it loads nothing
   double loads = 1;                  // of a core, each of another part
   double late = 0;                   // from a step that makes some of it until it can be read
@@ -77,6 +84,7 @@ struct LayerDemand {
   bool copies = false;                 // in DRAM, by the engines that store
   double copied = 0;                   // cycles of all memories together, for that
   double stored = 0;                   // of all memories together
+  OneMemory stored_in_one = {};
   bool stores_wait = false;  // less than the memory begins to write for while there are reads
   double kernels = 0;        // cycles of all memories
   double kernel_tasks = 1;
@@ -169,7 +177,8 @@ class LayerTimeline {
   void store(const LayerDemand& layer, std::size_t core, CoreSpan& span);
   double take(ChannelTime& channel, double from, double cycles);
   double take_data(double from, double cycles);
-  bool meets_kernels(double from, double to) const;  // of later layers
+  double take_of(const OneMemory& memory, double from);  // of one core
+  bool meets_kernels(double from, double to) const;      // of later layers
   double take_kernels(double from, double cycles);
 
   const ChipConfig& chip_;
@@ -177,8 +186,9 @@ class LayerTimeline {
   const bool load_before_arithmetic_;
   const double kernels_accepted_;  // cycles of kernels that data wait for
   ChannelTime channel_;
-  ChannelTime data_;  // of it, without kernels that wait for data
-  double owed_ = 0;   // parts of cycles of the channel
+  ChannelTime data_;                   // of it, without kernels that wait for data
+  double owed_ = 0;                    // parts of cycles of the channel
+  std::vector<ChannelTime> memories_;  // each by itself: storages that lie in it as a whole
   std::vector<Queues> queues_;
   std::vector<double> dispatched_;  // of the layer that is added: its first task, of each core
   std::vector<LayerDemand> before_;

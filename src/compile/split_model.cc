@@ -121,6 +121,26 @@ class SplitModel::Implementation {
       const graph::NodeIndex node = layers()[layer].node;
       const LayerSide& side = sides_[node < 0 ? 0 : way_of(node)][layer];
       demands.push_back(demand_of(layer, stores, way_of));
+      if (getenv("DBGT")) {
+        const LayerDemand& d = demands.back();
+        fprintf(stderr,
+                "DBGL %d %s way %d stored bytes %.0f bursts %.0f cycles %.0f longest %.0f | side "
+                "stores useful %.0f pad %.2f mem/B %.4f loads useful %.0f pad %.2f mem/B %.4f | "
+                "core0 compute %.0f steps %.0f slices %.0f bands %.0f tasks %d stores %.0f writes "
+                "%.0f copies %d copied %.0f kernels %.0f",
+                (int)layer, layers()[layer].name.c_str(), node < 0 ? -1 : (int)way_of(node),
+                stores.by_layer[layer].bytes, stores.by_layer[layer].bursts,
+                stores.by_layer[layer].cycles, stores.by_layer[layer].longest, side.stores.useful,
+                side.stores.padding(), side.stores.memory_per_byte(), side.loads.useful,
+                side.loads.padding(), side.loads.memory_per_byte(), d.cores[0].compute,
+                d.cores[0].steps, d.cores[0].slices, d.cores[0].bands, (int)d.cores[0].tasks,
+                d.cores[0].stores, d.cores[0].writes, d.copies, d.copied, d.kernels);
+        for (const auto& o : d.operands)
+          fprintf(stderr, " {loaded %.0f links %.0f passage %.0f loads %.0f late %.0f needs %d}",
+                  o.loaded, o.links, o.passage.empty() ? -1.0 : o.passage[0], o.loads, o.late,
+                  o.needs.empty() ? -1 : (int)o.needs[0].size());
+        fprintf(stderr, "\n");
+      }
       std::vector<double>& shares = result.shares.emplace_back();
       const double moved = cost(layer, way_of).moved();
       for (std::size_t core = 0; core < cores_; ++core) {
@@ -508,10 +528,11 @@ class SplitModel::Implementation {
   struct Stored {
     double bytes = 0, bursts = 0;
     double cycles = 0, longest = 0;  // of one memory; where it lies in one or in several
+    OneMemory in_one;
   };
   struct Stores {
     Table<LayerIndex, Stored> by_layer;
-    Table<StorageIndex, bool> in_one_memory;
+    Table<StorageIndex, std::int32_t> memory;  // that has all of it; -1: none
   };
 
   // The storage lies in one memory (compile/share_memories.h): loads cannot be cut into some from each.
@@ -558,6 +579,11 @@ class SplitModel::Implementation {
       }
     }
     const auto memories = static_cast<double>(memories_);
+    Table<StorageIndex, std::int32_t> memory(whole.size(), -1);
+    std::int32_t before = 0;  // as compile/share_memories.cc numbers them
+    for (std::size_t s = 0; s < whole.size(); ++s) {
+      if (whole[s]) memory[s] = before++ % static_cast<std::int32_t>(memories_);
+    }
     Table<LayerIndex, Stored> stored(layers().size());
     for (std::size_t s = 0; s < of_storages.size(); ++s) {
       double elements = 0;
@@ -576,9 +602,13 @@ class SplitModel::Implementation {
             bytes * std::max(stores.padding() / rate_beside(side, bytes), stores.memory_per_byte());
         stored[writer].cycles += cycles;
         stored[writer].longest += cycles / (whole[s] ? 1 : memories);
+        if (whole[s]) {
+          stored[writer].in_one.memory = memory[s];
+          stored[writer].in_one.cycles += cycles;
+        }
       }
     }
-    return {std::move(stored), std::move(whole)};
+    return {std::move(stored), std::move(memory)};
   }
 
   // Of all memories, for the descriptors of so many tasks.
@@ -654,6 +684,7 @@ class SplitModel::Implementation {
                        .copies = side.copies,
                        .copied = side.copied,
                        .stored = stored.cycles / static_cast<double>(memories_),
+                       .stored_in_one = stored.in_one,
                        .stores_wait = stored.bursts / static_cast<double>(memories_) < writes_kept_,
                        .kernels = side.kernel_bytes / memory_rate_shared_,
                        .kernel_tasks = std::max(1.0, static_cast<double>(side.kernel_tasks)),
@@ -706,8 +737,10 @@ class SplitModel::Implementation {
     LayerCost links;
     add_traffic(moved, links);
     asked.links = links.links();
-    const bool one = stores.in_one_memory[operand.storage];
+    const std::int32_t memory = stores.memory[operand.storage];
+    const bool one = memory >= 0;
     if (one) asked.links = std::max(asked.links, loaded);
+    if (one) asked.one_memory = {.memory = memory, .cycles = loaded};
     asked.loads = operand.loads[own];
     asked.late = moved.crosses ? beside_transfers() : 0;
     const std::vector<double> bytes =
