@@ -50,15 +50,17 @@ bool LayerTimeline::meets_kernels(double from, double to) const {
   return false;
 }
 
-double LayerTimeline::take_data(double from, double cycles) {
-  if (cycles <= 0) return from;
+LayerTimeline::DataEnd LayerTimeline::take_data(double from, double cycles) {
+  if (cycles <= 0) return {from, from};
   const double owed = owed_;
-  double end = take(channel_, from, cycles);
-  if (meets_kernels(from, end)) end += kernels_accepted_;
-  if (chip_.dram.arbitration != Arbitration::kKernelsLast) return end;
+  const double end = take(channel_, from, cycles);
+  DataEnd result{end, end};
+  if (meets_kernels(from, end)) result.there += kernels_accepted_;
+  if (chip_.dram.arbitration != Arbitration::kKernelsLast) return result;
   // Kernels that were asked for before wait, but for those that the channel has accepted.
   owed_ = owed;
-  return std::min(end, take(data_, from, cycles) + kernels_accepted_);
+  const double data = take(data_, from, cycles);
+  return {std::min(end, data), std::min(result.there, data + kernels_accepted_)};
 }
 
 // Loads and stores wait for room and for each other, so that they never take all of the channel.
@@ -176,9 +178,10 @@ void LayerTimeline::load(const LayerDemand& layer, const OperandDemand& operand,
     if (room.loads && room.before == 0) begin = std::max(begin, room_at(room, core));
   }
   const double cycles = operand.loaded / static_cast<double>(cores_);
-  const double longest =
-      std::max({take_data(begin, cycles) - begin, take_of(operand.one_memory, begin) - begin,
-                operand.links, operand.passage[core]});
+  const DataEnd data = take_data(begin, cycles);
+  const double moving =
+      std::max({take_of(operand.one_memory, begin) - begin, operand.links, operand.passage[core]});
+  const double longest = std::max(data.there - begin, moving);
   const double portion = longest / portions;
   for (const ShareNeed& need : needs) {
     if (need.kept || !before(need)) continue;
@@ -192,7 +195,8 @@ void LayerTimeline::load(const LayerDemand& layer, const OperandDemand& operand,
   add_wait(own, begin + portion, 0, wait);
   add_wait(own, begin + longest, 1 - 1 / portions, wait);
   wait.last = std::max(wait.last, begin + operand.passage[core] + own.writes);
-  queues.loads = std::max({queues.loads, begin + longest, through});
+  // The next one is asked for while this one waits for kernels.
+  queues.loads = std::max({queues.loads, data.moved, begin + moving, through});
 }
 
 LayerTimeline::Wait LayerTimeline::wait(const LayerDemand& layer, std::size_t core) {
@@ -256,7 +260,7 @@ void LayerTimeline::copy(const LayerDemand& layer, std::size_t core, const Wait&
   Queues& queues = queues_[core];
   span.begin = std::max({queues.stores, data.all, dispatched_[core]});
   span.end = std::max(span.begin + layer.cores[core].compute,
-                      take_data(span.begin, layer.copied / static_cast<double>(cores_)));
+                      take_data(span.begin, layer.copied / static_cast<double>(cores_)).there);
   span.store_begin = span.begin;
   span.store_end = queues.stores = span.end;
 }
@@ -270,7 +274,7 @@ void LayerTimeline::store(const LayerDemand& layer, std::size_t core, CoreSpan& 
   const double cycles = layer.stored / static_cast<double>(cores_);
   // A few writes wait until nobody reads.
   const double through = layer.stores_wait ? take(channel_, span.store_begin, cycles)
-                                           : take_data(span.store_begin, cycles);
+                                           : take_data(span.store_begin, cycles).there;
   span.store_end = std::max({span.store_begin + own.stores, span.end + own.stores * part, through,
                              take_of(layer.stored_in_one, span.store_begin)});
   queues.stores = span.store_end;

@@ -176,7 +176,11 @@ class LayerTimeline {
   void copy(const LayerDemand& layer, std::size_t core, const Wait& data, CoreSpan& span);
   void store(const LayerDemand& layer, std::size_t core, CoreSpan& span);
   double take(ChannelTime& channel, double from, double cycles);
-  double take_data(double from, double cycles);
+  // When data have passed the channel, and when they are there: behind kernels that it has accepted.
+  struct DataEnd {
+    double moved = 0, there = 0;
+  };
+  DataEnd take_data(double from, double cycles);
   double take_of(const OneMemory& memory, double from);  // of one core
   bool meets_kernels(double from, double to) const;      // of later layers
   double take_kernels(double from, double cycles);
