@@ -83,6 +83,9 @@ struct CoreWork {
   Cycles neural = 0, planar = 0;
   Cycles behind = 0;  // of the planar ones: until their last results are there
   std::int64_t neural_tasks = 0, planar_tasks = 0, steps = 1;
+  // Where nothing is computed: results pass the buffer on their way from memory to memory.
+  Cycles loaded = 0, stored = 0;
+  std::int64_t stores = 0, store_steps = 1;
   std::int64_t tasks = 0, kernel_tasks = 0, kernel_room = 0;
 
   void add(const isa::TaskDescriptor& task, const ChipConfig& chip) {
@@ -91,6 +94,7 @@ struct CoreWork {
       ++kernel_tasks;
       kernel_room += kernel->bytes_per_partition;
     }
+    if (std::holds_alternative<isa::TransferTask>(task.config)) return add_transfer(task, chip);
     const bool on_array = task.engine == isa::EngineKind::kNeural;
     if (!on_array && task.engine != isa::EngineKind::kPlanar) return;
     (on_array ? neural : planar) += estimate_occupancy(task, chip);
@@ -99,11 +103,25 @@ struct CoreWork {
     ++(on_array ? neural_tasks : planar_tasks);
     steps = std::max(steps, task.steps());
   }
+  void add_transfer(const isa::TaskDescriptor& task, const ChipConfig& chip) {
+    const Cycles passage = isa::dma_time(task, chip).transfer();
+    if (task.engine == isa::EngineKind::kLoad) {
+      loaded += passage;
+      return;
+    }
+    stored += passage;
+    ++stores;
+    store_steps = std::max(store_steps, task.steps());
+  }
   CoreDemand demand(std::int64_t bands) const {
-    const std::int64_t engine_tasks = neural >= planar ? neural_tasks : planar_tasks;
+    const bool passes = neural == 0 && planar == 0 && loaded > 0 && stored > 0;
+    const std::int64_t engine_tasks = passes             ? stores
+                                      : neural >= planar ? neural_tasks
+                                                         : planar_tasks;
     CoreDemand result;
-    result.compute = static_cast<double>(std::max(neural, planar));
-    result.steps = static_cast<double>(steps);
+    result.compute =
+        static_cast<double>(passes ? std::max(loaded, stored) : std::max(neural, planar));
+    result.steps = static_cast<double>(passes ? store_steps : steps);
     result.bands = static_cast<double>(std::max<std::int64_t>(1, bands));
     result.slices = std::max(1.0, static_cast<double>(engine_tasks) / result.bands);
     result.tasks = tasks;
