@@ -5,8 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "tools/bench/stored_files.h"
 #include "tools/bench/zoo_run.h"
+#include "tools/files/stored_files.h"
 #include "tools/report/roofline_text.h"
 #include "tools/terminal/console.h"
 

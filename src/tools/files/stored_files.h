@@ -7,6 +7,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -18,6 +19,11 @@ struct StoredFile {
   std::string path, name;               // the name is the file's without ".onnx"
   std::map<std::string, Shape> shapes;  // of inputs, from the model's first case; empty without one
 };
+
+// Puts the shapes of `cases`, the text of CASES.tsv, into the files that it names; `path` is for errors.
+// kInvalidArgument: a line has no shape where one belongs; it names the line.
+Status read_case_shapes(std::string_view cases, const std::string& path,
+                        std::vector<StoredFile>& files);
 
 // By name. kInvalidArgument: there is no model, or a line of CASES.tsv has no shape where one belongs;
 // kUnavailable: a folder or the file cannot be read.

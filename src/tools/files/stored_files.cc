@@ -1,12 +1,12 @@
-#include "tools/bench/stored_files.h"
+#include "tools/files/stored_files.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
+#include "tessera/file.h"
 #include "tools/verb.h"
 
 namespace tessera::tools {
@@ -53,13 +53,17 @@ Result<std::optional<CaseInput>> case_input(const std::string& line, const std::
   return std::optional(std::move(input));
 }
 
-Status read_shapes(const std::string& path, std::vector<StoredFile>& files) {
-  std::ifstream stream(path);
+}  // namespace
+
+Status read_case_shapes(std::string_view cases, const std::string& path,
+                        std::vector<StoredFile>& files) {
   std::map<std::string, std::string> first_case;  // of each model
-  std::string line;
-  std::getline(stream, line);  // the columns' names
-  for (int number = 2; std::getline(stream, line); ++number) {
-    if (line.empty()) continue;
+  int number = 1;
+  for (std::size_t begin = 0; begin < cases.size(); ++number) {
+    const std::size_t end = std::min(cases.find('\n', begin), cases.size());
+    const std::string line(cases.substr(begin, end - begin));
+    begin = end + 1;
+    if (number == 1 || line.empty()) continue;  // the columns' names
     TESSERA_TRY(const auto input, case_input(line, fmt::format("{}:{}", path, number)));
     if (!input) continue;
     const auto at = first_case.try_emplace(input->model, input->name).first;
@@ -68,13 +72,8 @@ Status read_shapes(const std::string& path, std::vector<StoredFile>& files) {
       if (file.name == input->model) file.shapes[input->tensor] = input->dims;
     }
   }
-  if (!stream.eof()) {
-    return Error{ErrorCode::kUnavailable, fmt::format("cannot read '{}'", path)};
-  }
   return {};
 }
-
-}  // namespace
 
 Result<std::vector<StoredFile>> stored_files(const std::string& folder) {
   std::error_code error;
@@ -96,7 +95,10 @@ Result<std::vector<StoredFile>> stored_files(const std::string& folder) {
   }
   std::ranges::sort(files, {}, &StoredFile::name);
   const std::string cases = folder + "/cases/CASES.tsv";
-  if (fs::exists(cases, error)) TESSERA_RETURN_IF_ERROR(read_shapes(cases, files));
+  if (!fs::exists(cases, error)) return files;
+  TESSERA_TRY(const std::vector<std::byte> bytes, read_file(cases));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  TESSERA_RETURN_IF_ERROR(read_case_shapes(text, cases, files));
   return files;
 }
 
