@@ -85,6 +85,86 @@ void write_layers(const Writer& to) {
   to.write("model_custom", custom.bytes());
 }
 
+// Operators that are written out in those of the standard (model/contrib).
+void write_contributed(const Writer& to) {
+  ModelBuilder fused;
+  fused.input("x", Format::kF32, {1, 2, 4})
+      .initializer("w", Tensor::zeros(Format::kF32, {4, 4}))
+      .initializer("g", Tensor::zeros(Format::kF32, {4}))
+      .node("FusedMatMul", {"x", "w"}, {"a"}, {{"alpha", 0.5F}, {"transB", 1}});
+  fused.last_node().set_domain("com.microsoft");
+  fused.node("SkipLayerNormalization", {"a", "x", "g", "g"}, {"b"}, {{"epsilon", 1e-5F}});
+  fused.last_node().set_domain("com.microsoft");
+  fused.node("FastGelu", {"b", "g"}, {"y"}).output("y");
+  fused.last_node().set_domain("com.microsoft");
+  to.write("model_fused", fused.bytes());
+
+  ModelBuilder attention;
+  attention.input("x", Format::kF32, {1, 3, 4})
+      .initializer("w", Tensor::zeros(Format::kF32, {4, 12}))
+      .initializer("b", Tensor::zeros(Format::kF32, {12}))
+      .node("Attention", {"x", "w", "b"}, {"y"}, {{"num_heads", 2}})
+      .output("y");
+  attention.last_node().set_domain("com.microsoft");
+  to.write("model_attention", attention.bytes());
+
+  ModelBuilder bits;
+  bits.input("x", Format::kF32, {1, 32})
+      .initializer("w", Tensor::zeros(Format::kU8, {8, 1, 16}))
+      .initializer("s", Tensor::zeros(Format::kF32, {8}))
+      .node("MatMulNBits", {"x", "w", "s"}, {"y"},
+            {{"K", 32}, {"N", 8}, {"bits", 4}, {"block_size", 32}})
+      .output("y");
+  bits.last_node().set_domain("com.microsoft");
+  to.write("model_product_of_bits", bits.bytes());
+
+  ModelBuilder sums;
+  sums.input("x", Format::kU8, {1, 4})
+      .initializer("s", Tensor::zeros(Format::kF32, {}))
+      .initializer("z", Tensor::zeros(Format::kU8, {}))
+      .node("QLinearAdd", {"x", "s", "z", "x", "s", "z", "s", "z"}, {"y"})
+      .output("y", Format::kU8, {1, 4});
+  sums.last_node().set_domain("com.microsoft");
+  to.write("model_quantised_sum", sums.bytes());
+
+  ModelBuilder trees;
+  trees.input("x", Format::kF32, {1, 2})
+      .node("TreeEnsembleRegressor", {"x"}, {"y"},
+            {{"n_targets", 1},
+             {"nodes_treeids", Ints{0, 0, 0}},
+             {"nodes_nodeids", Ints{0, 1, 2}},
+             {"nodes_featureids", Ints{1, 0, 0}},
+             {"nodes_values", Floats{0.5F, 0, 0}},
+             {"nodes_modes", Strings{"BRANCH_LEQ", "LEAF", "LEAF"}},
+             {"nodes_truenodeids", Ints{1, 0, 0}},
+             {"nodes_falsenodeids", Ints{2, 0, 0}},
+             {"target_treeids", Ints{0, 0}},
+             {"target_nodeids", Ints{1, 2}},
+             {"target_ids", Ints{0, 0}},
+             {"target_weights", Floats{1, 2}}})
+      .domain("ai.onnx.ml")
+      .output("y");
+  to.write("model_trees", trees.bytes());
+
+  ModelBuilder table;
+  table.input("x", Format::kF32, {1, 2})
+      .node("LinearClassifier", {"x"}, {"", "y"},
+            {{"coefficients", Floats{1, 2, 3, 4}},
+             {"intercepts", Floats{0, 1}},
+             {"classlabels_ints", Ints{0, 1}},
+             {"post_transform", "SOFTMAX"}})
+      .domain("ai.onnx.ml")
+      .output("y");
+  to.write("model_linear_classifier", table.bytes());
+
+  ModelBuilder short_table;
+  short_table.input("x", Format::kF32, {1, 2})
+      .node("TreeEnsembleRegressor", {"x"}, {"y"}, {{"nodes_nodeids", Ints{0, 1}}})
+      .domain("ai.onnx.ml")
+      .output("y");
+  to.write("bad_trees", short_table.bytes());
+}
+
 void write_graphs(const Writer& to) {
   ModelBuilder branch;
   branch.node("Abs", {"late"}, {"z"}).output("z");
@@ -230,6 +310,7 @@ int main(int argc, char** argv) {
   }
   const tessera::fuzz::Writer to(argv[1]);
   tessera::fuzz::write_layers(to);
+  tessera::fuzz::write_contributed(to);
   tessera::fuzz::write_graphs(to);
   tessera::fuzz::write_bad_models(to);
   tessera::fuzz::write_tensors(to);
