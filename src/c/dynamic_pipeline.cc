@@ -96,14 +96,8 @@ tessera_error* tessera_dynamic_stream_open(tessera_dynamic_pipeline* pipeline,
 tessera_error* tessera_dynamic_submit(tessera_dynamic_stream* stream, const tessera_tensor* inputs,
                                       size_t input_count, const tessera_submit_options* options,
                                       tessera_job** job) {
-  return guarded([&]() -> tessera_error* {
-    // First of all, so that what the options hold is released in any case.
-    auto submission = submission_of(options);
-    if (job != nullptr) *job = nullptr;
-    if (!submission.ok()) return make_error(submission.error());
-    if (stream == nullptr) return is_null("stream");
-    if (tessera_error* const unheard = check_heard(submission->options, job)) return unheard;
-    return submit(stream->stream, {inputs, input_count}, std::move(*submission), job);
+  return submitting(stream, options, job, [&](auto submission) {
+    return submit(stream->stream, {inputs, input_count}, std::move(submission), job);
   });
 }
 void tessera_dynamic_stream_wait_until_done(tessera_dynamic_stream* stream) {

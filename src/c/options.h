@@ -32,5 +32,19 @@ inline tessera_error* check_heard(const SubmitOptions& options, tessera_job* con
   if (job != nullptr || options.callback) return nullptr;
   return is_null("job, which only a task with a callback can do without,");
 }
+// What every call that submits one task begins with: it reads the options first of all, so that what they hold
+// is released in any case, and then submits: `submit(Submission) -> tessera_error*`.
+template <typename Submit>
+tessera_error* submitting(const void* stream, const tessera_submit_options* options,
+                          tessera_job** job, Submit&& submit) {
+  return guarded([&]() -> tessera_error* {
+    auto submission = submission_of(options);
+    if (job != nullptr) *job = nullptr;
+    if (!submission.ok()) return make_error(submission.error());
+    if (stream == nullptr) return is_null("stream");
+    if (tessera_error* const unheard = check_heard(submission->options, job)) return unheard;
+    return submit(std::move(*submission));
+  });
+}
 
 }  // namespace tessera::c

@@ -153,16 +153,10 @@ tessera_error* tessera_submit(tessera_stream* stream, const tessera_tensor* inpu
 tessera_error* tessera_submit_runs(tessera_stream* stream, const tessera_run* runs,
                                    size_t run_count, const tessera_submit_options* options,
                                    tessera_job** job) {
-  return guarded([&]() -> tessera_error* {
-    // First of all, so that what the options hold is released in any case.
-    auto submission = submission_of(options);
-    if (job != nullptr) *job = nullptr;
-    if (!submission.ok()) return make_error(submission.error());
-    if (stream == nullptr) return is_null("stream");
-    if (tessera_error* const unheard = check_heard(submission->options, job)) return unheard;
+  return submitting(stream, options, job, [&](auto submission) {
     auto list = runs_of(runs, run_count);
     if (!list.ok()) return make_error(list.error());
-    return submit_runs(stream, std::move(*list), std::move(*submission), job);
+    return submit_runs(stream, std::move(*list), std::move(submission), job);
   });
 }
 
@@ -193,36 +187,26 @@ tessera_error* tessera_submit_batch(tessera_stream* stream, const tessera_run* t
 tessera_error* tessera_submit_layer(tessera_stream* stream, const tessera_layers* layers,
                                     const tessera_layer_task* task,
                                     const tessera_submit_options* options, tessera_job** job) {
-  return guarded([&]() -> tessera_error* {
-    const auto submission = submission_of(options);
-    if (job != nullptr) *job = nullptr;
-    if (!submission.ok()) return make_error(submission.error());
-    if (stream == nullptr) return is_null("stream");
+  return submitting(stream, options, job, [&](const auto& submission) {
     if (layers == nullptr) return is_null("layers");
     if (task == nullptr) return is_null("task");
-    if (tessera_error* const unheard = check_heard(submission->options, job)) return unheard;
     const auto wanted = layer_task_of(task);
     if (!wanted.ok()) return make_error(wanted.error());
-    const auto submit = submission->fail_if_full ? &tessera::Stream::submit_layer
-                                                 : &tessera::Stream::submit_layer_when_room;
-    return take_job((stream->stream.*submit)(layers->layers, *wanted, submission->options), job);
+    const auto submit = submission.fail_if_full ? &tessera::Stream::submit_layer
+                                                : &tessera::Stream::submit_layer_when_room;
+    return take_job((stream->stream.*submit)(layers->layers, *wanted, submission.options), job);
   });
 }
 
 tessera_error* tessera_submit_operation(tessera_stream* stream, const tessera_operation_task* task,
                                         const tessera_submit_options* options, tessera_job** job) {
-  return guarded([&]() -> tessera_error* {
-    const auto submission = submission_of(options);
-    if (job != nullptr) *job = nullptr;
-    if (!submission.ok()) return make_error(submission.error());
-    if (stream == nullptr) return is_null("stream");
+  return submitting(stream, options, job, [&](const auto& submission) {
     if (task == nullptr) return is_null("task");
-    if (tessera_error* const unheard = check_heard(submission->options, job)) return unheard;
     const auto wanted = operation_task_of(task);
     if (!wanted.ok()) return make_error(wanted.error());
-    const auto submit = submission->fail_if_full ? &tessera::Stream::submit_operation
-                                                 : &tessera::Stream::submit_operation_when_room;
-    return take_job((stream->stream.*submit)(*wanted, submission->options), job);
+    const auto submit = submission.fail_if_full ? &tessera::Stream::submit_operation
+                                                : &tessera::Stream::submit_operation_when_room;
+    return take_job((stream->stream.*submit)(*wanted, submission.options), job);
   });
 }
 
