@@ -1,5 +1,6 @@
 #include "graph/constants.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -68,6 +69,15 @@ Constant reshaped(const Constant& constant, const Shape& dims) {
   Tensor tensor = *constant;
   tensor.dims = dims;
   return std::make_shared<const Tensor>(std::move(tensor));
+}
+
+Constant repeated(const Tensor& list, std::int64_t times) {
+  auto result =
+      std::make_shared<Tensor>(Tensor::zeros(list.format, {times * element_count(list.dims)}));
+  for (std::int64_t i = 0; i < times; ++i) {
+    std::ranges::copy(list.bytes, result->bytes.begin() + i * std::ssize(list.bytes));
+  }
+  return result;
 }
 
 Constant converted(const Constant& constant, Format format) {

@@ -23,6 +23,8 @@ double only_real(const Tensor& tensor);
 Constant constant_from_reals(Format format, const Shape& dims, const std::vector<double>& values);
 // The same bytes under another shape.
 Constant reshaped(const Constant& constant, const Shape& dims);
+// A list `times` times behind itself.
+Constant repeated(const Tensor& list, std::int64_t times);
 // The elements rounded to another format.
 Constant converted(const Constant& constant, Format format);
 // The bits of `value` in `format`.

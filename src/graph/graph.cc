@@ -50,9 +50,9 @@ std::int64_t node_macs(const Graph& graph, const Node& node) {
     const Shape& weights = graph.tensor(node.inputs[1]).dims;
     const Shape& y = graph.tensor(node.outputs[0]).dims;
     const Tensor* const constant = graph.tensor(node.inputs[1]).constant.get();
-    if (conv.input_dilation_w == 1 && are_line_filters(constant, y)) {
-      return y[0] * y[3] * filter_terms(*constant).all;
-    }
+    const bool gaps = conv.input_dilation_h != 1 || conv.input_dilation_w != 1;
+    const auto terms = gaps || conv.channel_wise ? std::nullopt : filter_terms(constant, y);
+    if (terms) return y[0] * y[2] * y[3] * terms->all;
     return y[0] * y[1] * weights[1] *
            taps_between_gaps({y[2], weights[2], conv.stride_h, conv.dilation_h, conv.pad_top,
                               conv.input_dilation_h}) *

@@ -188,16 +188,6 @@ Constant spread_filters(const Tensor& weights, const LineGroups& groups, std::in
   return spread;
 }
 
-// The bias of each filter, for every output of a group.
-Constant repeated_bias(const Tensor& bias, std::int64_t times) {
-  auto repeated =
-      std::make_shared<Tensor>(Tensor::zeros(bias.format, {times * element_count(bias.dims)}));
-  for (std::int64_t i = 0; i < times; ++i) {
-    std::ranges::copy(bias.bytes, repeated->bytes.begin() + i * std::ssize(bias.bytes));
-  }
-  return repeated;
-}
-
 Lowered emit_line_in_groups(Op& op, const Window& window, const LineGroups& groups,
                             const Tensor& weights) {
   Composer make(op);
@@ -217,7 +207,7 @@ Lowered emit_line_in_groups(Op& op, const Window& window, const LineGroups& grou
   std::vector<TensorId> operands = {image, op.at.constant(op.input(1) + ".groups", kernel)};
   if (op.has_input(2)) {
     operands.push_back(
-        op.at.constant(op.input(2) + ".groups", repeated_bias(*op.constant(2), groups.outputs)));
+        op.at.constant(op.input(2) + ".groups", repeated(*op.constant(2), groups.outputs)));
   }
   const std::int64_t filters = weights.dims[0];
   const TensorId product = op.at.emit(op, "product", std::move(operands), conv, make.vector(),

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "arch/dram_config.h"
 #include "graph/line_filters.h"
@@ -22,13 +24,18 @@ std::vector<std::int64_t> compulsory_bytes(const graph::Graph& graph) {
     if (open[id]) to += bytes_of(graph.tensor(id));
     open[id] = false;
   };
+  std::set<std::pair<std::size_t, std::int64_t>> filters;
   const auto charge_filters = [&](const graph::Node& node, std::int64_t& to) {
     if (node.kind() != graph::NodeKind::kConv || !open[node.inputs[1]]) return;
+    if (node.as<graph::ConvAttributes>().channel_wise) return;
     const graph::TensorInfo& weights = graph.tensor(node.inputs[1]);
-    if (!graph::are_line_filters(weights.constant.get(), graph.tensor(node.outputs[0]).dims))
-      return;
-    to += graph::filter_terms(*weights.constant).distinct * format_bytes(weights.format);
+    const auto terms =
+        graph::filter_terms(weights.constant.get(), graph.tensor(node.outputs[0]).dims);
+    if (!terms) return;
     open[node.inputs[1]] = false;
+    // Several layers may have the same filters in other places.
+    if (!filters.insert({terms->content, terms->distinct}).second) return;
+    to += terms->distinct * format_bytes(weights.format);
   };
   for (std::size_t i = 0; i < open.size(); ++i) open[i] = graph.tensors[i].constant != nullptr;
   for (const graph::TensorId id : graph.inputs) open[id] = true;

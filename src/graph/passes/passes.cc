@@ -29,6 +29,7 @@ constexpr Pass kPasses[] = {
     {"fold_space_to_depth", fold_space_to_depth, true},
     {"split_phases", split_phases, true},
     {"unshuffle_channels", unshuffle_channels, true},
+    {"group_pixels", group_pixels, true},
     {"repeat_pixels", repeat_pixels, true},
     {"nest_concatenations", nest_concatenations, true},
     {"interleave_parts", interleave_parts, true},

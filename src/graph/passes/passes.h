@@ -50,6 +50,7 @@ void drop_dead(Graph& graph);
 void fold_space_to_depth(Graph& graph);
 void split_phases(Graph& graph);
 void unshuffle_channels(Graph& graph);
+void group_pixels(Graph& graph);
 void repeat_pixels(Graph& graph);
 void interleave_parts(Graph& graph);
 void nest_concatenations(Graph& graph);
