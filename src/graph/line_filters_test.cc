@@ -55,8 +55,23 @@ TEST(LineFilters, ZerosAroundAFilterCountNothing) {
   EXPECT_EQ(node_macs(graph, *conv), 61 * 32 * 256);
 }
 
-TEST(LineFilters, ShortFiltersAndFarStridesStay) {
-  for (const auto& [taps, stride] : {std::pair<std::int64_t, std::int64_t>{16, 1}, {256, 16}}) {
+TEST(LineFilters, OutputsFarApartReadGroupsOfTheirOwn) {
+  const Graph graph = filtered_line(4096, 256, 64);
+  const Node* const conv = only_conv(graph);
+  ASSERT_NE(conv, nullptr);
+  // 61 outputs, each of four groups of 64 samples, one group further.
+  EXPECT_EQ(graph.tensor(conv->inputs[0]).dims, (Shape{1, 64, 1, 64}));
+  EXPECT_EQ(graph.tensor(conv->inputs[1]).dims, (Shape{1, 64, 1, 4}));
+  EXPECT_EQ(graph.tensor(conv->outputs[0]).dims, (Shape{1, 1, 1, 61}));
+  EXPECT_EQ(conv->as<ConvAttributes>().stride_w, 1);
+  for (const Node& node : graph.nodes) {
+    if (node.kind() != NodeKind::kMove) continue;
+    EXPECT_FALSE(node.as<MoveAttributes>().has_fill);
+  }
+}
+
+TEST(LineFilters, ShortFiltersAndStridesThatAreNoGroupsStay) {
+  for (const auto& [taps, stride] : {std::pair<std::int64_t, std::int64_t>{16, 1}, {256, 40}}) {
     const Graph graph = filtered_line(4096, taps, stride);
     const Node* const conv = only_conv(graph);
     ASSERT_NE(conv, nullptr);

@@ -11,6 +11,9 @@
 //                       x1 x4 x7 ..
 //                       x2 x5 x8 ..
 //
+//                     and where outputs lie far apart, whose samples are groups of their own, one output
+//                     each
+//
 //   Conv over a long line (height 1) -> MatMul of the columns under the kernel: a Conv keeps whole
 //                     rows in the state buffer, a MatMul's rows are cut
 //
@@ -141,31 +144,51 @@ Lowered emit_long_line(Op& op, const Window& window, const Shape& weights) {
   return Lowered::done();
 }
 
-// A line of one channel cut into groups of samples, of which each makes a group of outputs.
+// A line of one channel cut into groups of samples, of which several make a group of outputs.
 struct LineGroups {
   std::int64_t outputs = 0, samples = 0;  // of a group
   std::int64_t kernel = 0;                // groups of samples that a group of outputs reads
+  std::int64_t stride = 1;                // groups of samples from one group of outputs to the next
   std::int64_t count = 0;                 // of outputs
 };
+
+constexpr std::int64_t kLineTapsMin = 32, kLineGroupsMin = 8;
+
+bool is_line_of_filters(const Op& op, const Window& window, const Shape& x, const Shape& weights) {
+  const bool fixed_bias = !op.has_input(2) || op.constant(2) != nullptr;
+  const bool is_line = element_count(x) == x[3] && weights[1] == 1 && weights[2] == 1;
+  return is_line && fixed_bias && window.dilation[1] == 1 && weights[3] >= kLineTapsMin &&
+         window.pad_begin[1] >= 0 && window.pad_end[1] >= 0;
+}
 
 // None where outputs have few terms, far apart, or are few.
 std::optional<LineGroups> line_groups(const Op& op, const Window& window, const Shape& x,
                                       const Shape& weights) {
-  constexpr std::int64_t kSamples = 64, kOutputsMax = 128, kTapsMin = 32, kGroupsMin = 8;
-  const bool fixed_bias = !op.has_input(2) || op.constant(2) != nullptr;
-  const bool is_line = element_count(x) == x[3] && weights[1] == 1 && weights[2] == 1;
-  if (!is_line || !fixed_bias || window.dilation[1] != 1 || weights[3] < kTapsMin ||
-      window.pad_begin[1] < 0 || window.pad_end[1] < 0) {
-    return std::nullopt;
-  }
+  constexpr std::int64_t kSamples = 64, kOutputsMax = 128;
+  if (!is_line_of_filters(op, window, x, weights)) return std::nullopt;
   const std::int64_t stride = window.stride[1];
   LineGroups groups;
   groups.outputs = std::min(kSamples / stride, kOutputsMax / weights[0]);
   groups.samples = groups.outputs * stride;
-  if (groups.outputs < kGroupsMin) return std::nullopt;
+  if (groups.outputs < kLineGroupsMin) return std::nullopt;
   groups.kernel = ceil_div((groups.outputs - 1) * stride + weights[3], groups.samples);
   groups.count = ceil_div(as_image(op.output_dims(0))[3], groups.outputs);
-  return groups.count < kGroupsMin ? std::nullopt : std::optional(groups);
+  return groups.count < kLineGroupsMin ? std::nullopt : std::optional(groups);
+}
+
+// Outputs far apart, each from groups of samples of its own and some of its neighbours'. None where no
+// stride is whole groups of samples.
+std::optional<LineGroups> line_frames(const Op& op, const Window& window, const Shape& x,
+                                      const Shape& weights) {
+  if (!is_line_of_filters(op, window, x, weights)) return std::nullopt;
+  LineGroups groups{.outputs = 1, .count = as_image(op.output_dims(0))[3]};
+  for (groups.samples = 128; groups.samples >= kLineTapsMin; groups.samples /= 2) {
+    if (window.stride[1] % groups.samples == 0 && groups.samples <= weights[3]) break;
+  }
+  if (groups.samples < kLineTapsMin || groups.count < kLineGroupsMin) return std::nullopt;
+  groups.stride = window.stride[1] / groups.samples;
+  groups.kernel = ceil_div(weights[3], groups.samples);
+  return groups;
 }
 
 // [outputs of a group x filters, samples of a group, 1, groups]: the filters, one stride further down for
@@ -192,16 +215,17 @@ Lowered emit_line_in_groups(Op& op, const Window& window, const LineGroups& grou
                             const Tensor& weights) {
   Composer make(op);
   const Shape x = as_image(op.input_dims(0));
-  const std::int64_t inputs = groups.count + groups.kernel - 1;
+  const std::int64_t inputs = (groups.count - 1) * groups.stride + groups.kernel;
   const std::int64_t length = inputs * groups.samples, begin = window.pad_begin[1];
   const CopyBox all{0, 0, begin, {std::min(x[3], length - begin)}, {1}, {1}};
+  const bool has_fill = all.extents[0] != length;
   const TensorId line =
-      make.moved(op.at.value(op.input(0)), {true, 0, {all}}, {inputs, groups.samples});
+      make.moved(op.at.value(op.input(0)), {has_fill, 0, {all}}, {inputs, groups.samples});
   const TensorId image =
       make.reshaped(make.transposed(line, {1, 0}), {1, groups.samples, 1, inputs});
   const Constant kernel = spread_filters(weights, groups, window.stride[1]);
   ConvAttributes conv =
-      conv_attributes({.stride = {1, 1}}, 1, {op.at.tensor(image).dims, kernel->dims},
+      conv_attributes({.stride = {1, groups.stride}}, 1, {op.at.tensor(image).dims, kernel->dims},
                       op.at.matrix_format().native_dimension);
   conv.matrix = op.at.matrix_format();
   std::vector<TensorId> operands = {image, op.at.constant(op.input(1) + ".groups", kernel)};
@@ -239,6 +263,9 @@ Lowered lower_conv(Op& op) {
   if (is_long_line(op, window, x_dims, weights->dims) && window.pad_begin[1] >= 0 &&
       window.pad_end[1] >= 0) {
     return emit_long_line(op, window, weights->dims);
+  }
+  if (const auto frames = line_frames(op, window, x_dims, weights->dims)) {
+    return emit_line_in_groups(op, window, *frames, *weights);
   }
   ConvAttributes conv = conv_attributes(window, op.integer("group", 1), {x_dims, weights->dims},
                                         op.at.matrix_format().native_dimension);
