@@ -30,6 +30,7 @@ constexpr Pass kPasses[] = {
     {"split_phases", split_phases, true},
     {"unshuffle_channels", unshuffle_channels, true},
     {"group_pixels", group_pixels, true},
+    {"follow_pixels", follow_pixels, true},
     {"repeat_pixels", repeat_pixels, true},
     {"nest_concatenations", nest_concatenations, true},
     {"interleave_parts", interleave_parts, true},

@@ -51,6 +51,7 @@ void fold_space_to_depth(Graph& graph);
 void split_phases(Graph& graph);
 void unshuffle_channels(Graph& graph);
 void group_pixels(Graph& graph);
+void follow_pixels(Graph& graph);
 void repeat_pixels(Graph& graph);
 void interleave_parts(Graph& graph);
 void nest_concatenations(Graph& graph);
