@@ -9,6 +9,8 @@ constexpr Pass kPasses[] = {
     {"drop_neutral", drop_neutral, false},
     {"fold_channel_constants", fold_channel_constants, false},
     {"fuse_patterns", fuse_patterns, false},
+    // What is left of quotients: patterns have some of their own.
+    {"fold_input_factors", fold_input_factors, false},
     {"widen_normalisation", widen_normalisation, false},
     {"widen_angles", widen_angles, false},
     {"widen_logits", widen_logits, false},

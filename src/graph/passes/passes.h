@@ -26,6 +26,7 @@ std::span<const Pass> passes();
 void fold_constant_moves(Graph& graph);
 void drop_neutral(Graph& graph);
 void fold_channel_constants(Graph& graph);
+void fold_input_factors(Graph& graph);
 void fuse_patterns(Graph& graph);
 void widen_normalisation(Graph& graph);
 void widen_angles(Graph& graph);
