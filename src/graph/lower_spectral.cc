@@ -1,10 +1,11 @@
 // The short-time Fourier transform of a real signal as a product.
 //
-//   x [B, L] ── Move: overlapping rows ──► [B * frames, N] ── x [N, 2 bins]
-//     ──► [B, frames, bins, 2]
+//   x [B, L] ── Move: overlapping rows ──► [B * frames, N] ── x [N, 2 bins] ──► [B * frames, 2, bins]
+//     ── Move: parts side by side ──► [B, frames, bins, 2]
 //
-// The weights are window[n] cos(2 pi k n / N) and -window[n] sin(2 pi k n / N), side by side for
-// each bin k, computed in binary64. One sum, one rounding to the vector format.
+// The weights are window[n] cos(2 pi k n / N) of all bins k, then -window[n] sin(2 pi k n / N), computed in
+// binary64. One sum, one rounding to the vector format. Who takes real and imaginary parts from the
+// result reads runs of channels: the last Move and the one that takes a part become one.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -23,8 +24,8 @@ namespace {
 std::vector<double> transform_weights(const std::vector<double>& window, std::int64_t bins) {
   const auto frame = static_cast<std::int64_t>(window.size());
   std::vector<double> weights;
-  for (std::int64_t k = 0; k < bins; ++k) {
-    for (const bool imaginary : {false, true}) {
+  for (const bool imaginary : {false, true}) {
+    for (std::int64_t k = 0; k < bins; ++k) {
       for (std::int64_t n = 0; n < frame; ++n) {
         const double turn = static_cast<double>(k * n % frame) / static_cast<double>(frame);
         const double angle = 2.0 * std::numbers::pi * turn;
@@ -72,7 +73,9 @@ Lowered lower_stft(Op& op) {
   frames.output_strides = row_major_strides(frames.extents);
   const TensorId rows = make.moved(op.at.value(op.input(0)), {false, 0, {simplified(frames)}},
                                    {dims[0] * out[1], frame});
-  make.output(0, make.matmul(rows, weights, {}, make.vector()));
+  const TensorId parts = make.reshaped(make.matmul(rows, weights, {}, make.vector()),
+                                       {dims[0] * out[1], 2, out[2]});
+  make.output(0, make.reshaped(make.transposed(parts, {0, 2, 1}), out));
   return Lowered::done();
 }
 
