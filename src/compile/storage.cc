@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "compile/fill_walks.h"
 #include "graph/move_box.h"
 
 namespace tessera::compile {
@@ -20,6 +21,16 @@ using graph::Node;
 using graph::NodeKind;
 using graph::TensorId;
 using isa::BaseIndex;
+
+// A shorter run of a fill takes as long.
+constexpr std::int64_t kFillRunBytes = 128;
+
+// Runs along its last axis.
+std::int64_t runs_of_walk(const StridedWalk& walk) {
+  std::int64_t runs = 1;
+  for (std::size_t i = 0; i + 1 < walk.extents.size(); ++i) runs *= walk.extents[i];
+  return runs;
+}
 
 // What is found of a graph once for all attempts: the views of its nodes by these choices, and who
 // makes and reads its tensors.
@@ -376,6 +387,8 @@ class Attempt {
       const std::int64_t end = first + graph::box_elements(move.copies[0]);
       fill_range(move, out, 0, first, plan.copies);
       fill_range(move, out, end, total - end, plan.copies);
+    } else if (move.has_fill && fill_around(move, out, plan.copies)) {
+      // The box that is copied needs no fill.
     } else if (move.has_fill && total > 0 && !local(out).map.is_dense()) {
       // Any order of the elements will do.
       plan.copies.push_back({.fill = true,
@@ -393,6 +406,27 @@ class Attempt {
                {box.input_offset, box.extents, box.input_strides}, out,
                {box.output_offset, box.extents, box.output_strides}, plan.copies);
     }
+  }
+
+  // Fills what lies around the only box of a Move. False where all of the output takes less.
+  bool fill_around(const MoveAttributes& move, TensorId out, std::vector<PlannedCopy>& copies) {
+    if (move.copies.size() != 1) return false;
+    const auto place = resolve(out);
+    if (!place) return false;
+    const std::int64_t element = format_bytes(plan_.storages[place->storage].format);
+    const std::vector<StridedWalk> around = walks_around(move.copies[0], elements(out));
+    std::int64_t bytes = 0;
+    for (const StridedWalk& walk : around) {
+      const std::int64_t run = walk.extents.back() * element;
+      bytes += runs_of_walk(walk) * std::max(run, kFillRunBytes);
+      if (!place->map.map(walk)) return false;
+    }
+    if (around.empty() || 2 * bytes > elements(out) * element) return false;
+    for (const StridedWalk& walk : around) {
+      add_copy({.fill = true, .fill_bits = move.fill, .from = {}, .to = {}}, TensorId{}, {}, out,
+               walk, copies);
+    }
+    return true;
   }
 
   void fill_range(const MoveAttributes& move, TensorId out, std::int64_t first, std::int64_t count,

@@ -73,8 +73,8 @@ Lowered lower_stft(Op& op) {
   frames.output_strides = row_major_strides(frames.extents);
   const TensorId rows = make.moved(op.at.value(op.input(0)), {false, 0, {simplified(frames)}},
                                    {dims[0] * out[1], frame});
-  const TensorId parts = make.reshaped(make.matmul(rows, weights, {}, make.vector()),
-                                       {dims[0] * out[1], 2, out[2]});
+  const TensorId parts =
+      make.reshaped(make.matmul(rows, weights, {}, make.vector()), {dims[0] * out[1], 2, out[2]});
   make.output(0, make.reshaped(make.transposed(parts, {0, 2, 1}), out));
   return Lowered::done();
 }
