@@ -228,10 +228,12 @@ Lowered emit_line_in_groups(Op& op, const Window& window, const LineGroups& grou
       conv_attributes({.stride = {1, groups.stride}}, 1, {op.at.tensor(image).dims, kernel->dims},
                       op.at.matrix_format().native_dimension);
   conv.matrix = op.at.matrix_format();
-  std::vector<TensorId> operands = {image, op.at.constant(op.input(1) + ".groups", kernel)};
+  std::vector<TensorId> operands = {
+      image,
+      op.at.shared_constant(op.input(1) + fmt::format(".groups_{}", groups.samples), kernel)};
   if (op.has_input(2)) {
     operands.push_back(
-        op.at.constant(op.input(2) + ".groups", repeated(*op.constant(2), groups.outputs)));
+        op.at.shared_constant(op.input(2) + ".groups", repeated(*op.constant(2), groups.outputs)));
   }
   const std::int64_t filters = weights.dims[0];
   const TensorId product = op.at.emit(op, "product", std::move(operands), conv, make.vector(),

@@ -146,6 +146,19 @@ TensorId Lowering::constant(const std::string& name, Constant value) {
   return editor_.add_constant(name, std::move(value));
 }
 
+TensorId Lowering::shared_constant(const std::string& name, Constant value) {
+  const auto known = shared_constants_.find(name);
+  if (known != shared_constants_.end()) {
+    const Tensor& other = *tensor(known->second).constant;
+    const bool same =
+        other.format == value->format && other.dims == value->dims && other.bytes == value->bytes;
+    if (same) return known->second;
+  }
+  const TensorId id = constant(name, std::move(value));
+  shared_constants_.insert_or_assign(name, id);
+  return id;
+}
+
 TensorId Lowering::scalar(const std::string& name, double value, Format format) {
   return constant(name, constant_from_reals(format, {}, {value}));
 }

@@ -98,6 +98,8 @@ class Lowering {
   TensorId in_format(TensorId id, Format format, const std::string& origin);
 
   TensorId constant(const std::string& name, Constant value);
+  // The same for nodes that make the same value of one of the model's: those that name it alike share it.
+  TensorId shared_constant(const std::string& name, Constant value);
   TensorId scalar(const std::string& name, double value, Format format = Format::kF32);
 
   // A node with one new tensor as output. `op` gives names: node and tensor are "NODE.suffix".
@@ -134,6 +136,7 @@ class Lowering {
   const BuildOptions& options_;
   Graph graph_;
   Editor editor_;
+  std::map<std::string, TensorId> shared_constants_;
   std::map<std::string, TensorId> values_;          // inner form
   std::map<std::string, TensorId> onnx_constants_;  // constants for host steps
   std::map<std::pair<TensorId, Format>, TensorId> conversions_;
