@@ -12,6 +12,7 @@
 #include "concord/interpret.h"
 #include "concord/steps.h"
 #include "concord/testing/random_graph.h"
+#include "concord/testing/trained_graph.h"
 #include "concord/testing/unrolled.h"
 #include "concord/write/cpp.h"
 #include "concord/write/packed_constant.h"
@@ -188,6 +189,29 @@ TEST(WrittenPytorch, GradientsAreThoseOfTheFunctionsItStandsFor) {
       run_command(*python + " " + TESSERA_WRITERS_SOURCE + "/check_gradient.py " + folder.path(""),
                   folder.path("log"));
   EXPECT_EQ(status, 0) << read_text(folder.path("log"));
+}
+
+// The gradients of what is trained, by the layers of a graph, against those of float functions.
+void check_trained(const Graph& graph, const std::string& layers) {
+  const auto python = find_python("torch");
+  if (!python) GTEST_SKIP() << "no python3 with torch and numpy";
+  const auto software = expand(graph, {.fault_node = "", .trainable = true});
+  ASSERT_TRUE(software.ok()) << software.error().to_string();
+  const Folder folder;
+  build_pytorch(*software, folder);
+  const int status = run_command(*python + " " + TESSERA_WRITERS_SOURCE + "/check_trained.py " +
+                                     folder.path("") + " " + layers,
+                                 folder.path("log"));
+  EXPECT_EQ(status, 0) << read_text(folder.path("log"));
+  std::printf("%s", read_text(folder.path("log")).c_str());
+}
+
+TEST(WrittenPytorch, GradientsOfChannelWiseAndPlainWeightsAreThoseOfFloats) {
+  check_trained(float_layers(Format::kF16, kSeed), "floats");
+}
+
+TEST(WrittenPytorch, GradientsOfIntegerWeightsAreThoseOfFloats) {
+  check_trained(integer_layers(kSeed), "integers");
 }
 
 // The same programs with a rounding of one bit less in their first product.

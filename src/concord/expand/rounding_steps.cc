@@ -47,7 +47,10 @@ ValueId round_to_format(Steps& steps, ValueId x, Format format, const Traits& tr
   return round_f16(steps, x, traits);
 }
 
-ValueId round_parameter(Steps& steps, ValueId x) {
+ValueId round_parameter(Steps& steps, ValueId x, Format format) {
+  // f32 is what it is trained in. Adding +0 makes that of a zero.
+  if (format == Format::kF32) return steps.add(x, 0.0);
+  TESSERA_CHECK(format == Format::kF16, "no steps that round to {}", format_name(format));
   x = steps.clip(x, -kF16Largest, kF16Largest);
   const ValueId shift = f16_shift(steps, steps.abs(x));
   return steps.sub(steps.add(x, shift), shift);

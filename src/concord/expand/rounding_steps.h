@@ -29,9 +29,9 @@ struct Traits {
 // f16 results are carried in f64, f32 results in f32.
 ValueId round_to_format(Steps& steps, ValueId x, Format format, const Traits& traits);
 
-// x (f64, finite) rounded to f16, saturating; of a zero +0. A straight-through gradient passes
-// through zeros, too: for numbers that are to be trained.
-ValueId round_parameter(Steps& steps, ValueId x);
+// x (f64, finite) rounded to f16 or f32, saturating; of a zero +0. f64. A straight-through gradient
+// passes through zeros, too: for numbers that are to be trained.
+ValueId round_parameter(Steps& steps, ValueId x, Format format);
 
 // x (f64, below 2^51) rounded to a whole number, half to even; of -0 it makes +0.
 ValueId round_to_whole(Steps& steps, ValueId x);

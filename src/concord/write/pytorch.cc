@@ -26,7 +26,20 @@ constexpr std::string_view kHead =
     "        return {name: getattr(self, f\"v{number}\") for number, name in TRAINED.items()}\n\n"
     "    def save_trained(self, path):\n"
     "        \"\"\"As a safetensors file, for `tessera compile MODEL --weights PATH`.\"\"\"\n"
-    "        write_safetensors(path, self.trained())\n\n"
+    "        write_safetensors(path, {name: self.saved(number) for number, name in "
+    "TRAINED.items()})\n\n"
+    "    def saved(self, number):\n"
+    "        \"\"\"A trained tensor as an array: float32, or the integers that it stands "
+    "for.\"\"\"\n"
+    "        tensor = getattr(self, f\"v{number}\").detach()\n"
+    "        if number not in ELEMENTS:\n"
+    "            return tensor.numpy()\n"
+    "        step, zero_point, lowest, highest, dtype = ELEMENTS[number]\n"
+    "        whole = torch.round(tensor.double() / getattr(self, f\"v{step}\"))\n"
+    "        whole = torch.clamp(whole + getattr(self, f\"v{zero_point}\"), lowest, highest)\n"
+    "        return whole.numpy().astype(dtype)\n\n"
+    "    def forward(self, *given):\n"
+    "        return run_by_run(self.one_run, given)\n\n"
     "    def results(self, *given):\n"
     "        with torch.no_grad():\n"
     "            return [result.contiguous().numpy() for result in self(*given)]\n\n";
@@ -283,6 +296,7 @@ Result<PythonModule> write_pytorch(const Software& software, const std::string& 
   dialect.target = "PyTorch";
   dialect.runtime = kPytorchRuntime;
   dialect.head = kHead;
+  dialect.method = "one_run";
   dialect.names_trained = true;
   dialect.row = "{}[turn]";
   dialect.stack = "torch.stack({})";

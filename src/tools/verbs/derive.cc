@@ -294,8 +294,8 @@ Status check_arguments(const DeriveArguments& arguments) {
 Status check_trained(const std::string& source, const Summary& summary) {
   if (!summary.trained.empty()) return {};
   return Error{ErrorCode::kUnsupported,
-               fmt::format("--trainable: '{}' has no product of quantised floats with constant "
-                           "weights, so there is nothing to train",
+               fmt::format("--trainable: '{}' has no product with constant weights, so "
+                           "there is nothing to train",
                            source)};
 }
 
