@@ -60,7 +60,11 @@ struct Suite {
 Suite random_suite() {
   Suite suite;
   const auto count = static_cast<std::uint32_t>(40 / visit_one_in(4, 4));
-  for (std::uint32_t i = 0; i < count; ++i) suite.add(random_graph(kSeed + i, 5));
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Graph graph = random_graph(kSeed + i, 5);
+    if (i % 4 == 3) graph = with_bf16_vectors(std::move(graph));
+    suite.add(std::move(graph));
+  }
   EXPECT_GT(suite.programs.size(), count * 5 / 8);
   return suite;
 }

@@ -39,6 +39,15 @@ double element(const Tensor& tensor, std::int64_t i) {
   return arith::read_element(tensor.format, tensor.bytes.data() + i * format_bytes(tensor.format));
 }
 
+Tensor converted(const Tensor& tensor, Format format) {
+  Tensor result = Tensor::zeros(format, tensor.dims);
+  for (std::int64_t i = 0; i < element_count(tensor.dims); ++i) {
+    arith::write_element(format, element(tensor, i),
+                         result.bytes.data() + i * format_bytes(format));
+  }
+  return result;
+}
+
 // "" or where the layer's value differs first.
 std::string first_difference(const Layer& layer, const Tensor& expected, const Tensor& actual) {
   for (std::int64_t i = 0; i < element_count(expected.dims); ++i) {
@@ -102,6 +111,30 @@ TEST(Expand, RandomGraphsGiveTheBitsOfTheReferenceAfterEveryLayer) {
   }
   RecordProperty("values_compared", std::to_string(values));
   RecordProperty("refused", refused);
+  EXPECT_LT(refused, 40);
+  EXPECT_GT(values, 100000);
+}
+
+TEST(Expand, RandomGraphsOfBf16VectorsGiveTheBitsOfTheReferenceAfterEveryLayer) {
+  std::int64_t values = 0;
+  int refused = 0;
+  for (std::uint32_t round = 0; round < 150; ++round) {
+    SCOPED_TRACE("seed " + std::to_string(kSeed + round));
+    const auto graph =
+        std::make_shared<const Graph>(testing::with_bf16_vectors(random_graph(kSeed + round, 5)));
+    const auto software = expand(*graph);
+    if (!software.ok()) {
+      ++refused;
+      EXPECT_NE(software.error().to_string().find("cannot be derived exactly"), std::string::npos)
+          << software.error().to_string();
+      continue;
+    }
+    for (const Values kind : {Values::kOrdinary, Values::kEdges}) {
+      const Outcome outcome = compare(graph, *software, random_inputs(*graph, kind, round));
+      EXPECT_EQ(outcome.difference, "") << graph::dump(*graph);
+      values += outcome.values;
+    }
+  }
   EXPECT_LT(refused, 40);
   EXPECT_GT(values, 100000);
 }
@@ -351,10 +384,10 @@ TEST(Expand, TrainableWeightsGiveTheBitsOfConstantOnes) {
   }
 }
 
-// One node over all f16 numbers.
-Graph function_graph(const Activation& activation, Format format) {
+// One node over all numbers of a format of 16 bits.
+Graph function_graph(const Activation& activation, Format source, Format format) {
   Graph graph;
-  graph.tensors = {{"x", Format::kF16, {65536}, nullptr}, {"y", format, {65536}, nullptr}};
+  graph.tensors = {{"x", source, {65536}, nullptr}, {"y", format, {65536}, nullptr}};
   graph::ElementwiseAttributes work;
   work.activation = activation;
   graph.nodes = {{"f", {}, {{0}}, {{1}}, work}};
@@ -363,18 +396,29 @@ Graph function_graph(const Activation& activation, Format format) {
   return graph;
 }
 
-TEST(Expand, EveryFunctionOfEveryF16GivesTheBitsOfTheReference) {
-  Tensor all = Tensor::zeros(Format::kF16, {65536});
+void check_functions(Format source, Format format) {
+  Tensor all = Tensor::zeros(source, {65536});
   for (int i = 0; i < 65536; ++i)
     all.as<std::uint16_t>()[static_cast<std::size_t>(i)] = static_cast<std::uint16_t>(i);
+  if (source == Format::kBf16) all = converted(all, Format::kF32);
   for (int f = 0; f < kUnaryFunctionCount; ++f) {
     Activation activation = {static_cast<UnaryFunction>(f), 0.3f, 0.7f};
     SCOPED_TRACE(std::string(unary_function_name(activation.function)));
-    const auto graph = std::make_shared<const Graph>(function_graph(activation, Format::kF16));
-    const auto software = expand(*graph);
+    Graph graph = function_graph(activation, source, format);
+    if (source == Format::kBf16) graph = testing::with_bf16_vectors(std::move(graph));
+    const auto shared = std::make_shared<const Graph>(std::move(graph));
+    const auto software = expand(*shared);
     ASSERT_TRUE(software.ok()) << software.error().to_string();
-    EXPECT_EQ(compare(graph, *software, {all}).difference, "");
+    EXPECT_EQ(compare(shared, *software, {all}).difference, "");
   }
+}
+
+TEST(Expand, EveryFunctionOfEveryF16GivesTheBitsOfTheReference) {
+  check_functions(Format::kF16, Format::kF16);
+}
+
+TEST(Expand, EveryFunctionOfEveryBf16GivesTheBitsOfTheReference) {
+  check_functions(Format::kBf16, Format::kBf16);
 }
 
 // Any bits, and numbers around 1, where the logarithm is small.
@@ -396,7 +440,7 @@ TEST(Expand, FunctionsOfF32GiveTheBitsOfTheReference) {
        {UnaryFunction::kLog, UnaryFunction::kExp, UnaryFunction::kTanh}) {
     for (const Format format : {Format::kF16, Format::kF32}) {
       SCOPED_TRACE(fmt::format("{} to {}", unary_function_name(function), format_name(format)));
-      Graph made = function_graph({function, 0.0f, 0.0f}, format);
+      Graph made = function_graph({function, 0.0f, 0.0f}, Format::kF16, format);
       made.tensors[0].format = Format::kF32;
       const auto graph = std::make_shared<const Graph>(made);
       const auto software = expand(*graph);

@@ -84,14 +84,11 @@ Carried& Expansion::operand(TensorId id) {
   return carried;
 }
 
-Result<ValueId> Expansion::trained(const Node& node, std::size_t input, const std::string& role,
-                                   const Shape& dims) {
+ValueId Expansion::trained(const Node& node, std::size_t input, const std::string& role,
+                           const Shape& dims) {
   const graph::TensorInfo& source = info(node.inputs[input]);
-  if (source.format != Format::kF16 && source.format != Format::kF32) {
-    return refuse(node, fmt::format("its {} has {} elements, and only f16 and f32 can be trained; "
-                                    "choose f16 vectors",
-                                    role, format_name(source.format)));
-  }
+  TESSERA_CHECK(format_is_vector(source.format), "'{}': a {} of {}", node.name, role,
+                format_name(source.format));
   Tensor start = Tensor::zeros(Format::kF32, dims);
   const bool turned = dims.size() == 2;  // [K, N] -> [N, K]
   for (std::int64_t i = 0; i < element_count(dims); ++i) {

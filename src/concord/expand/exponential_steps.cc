@@ -220,7 +220,7 @@ ValueId rounded_logarithm(Steps& steps, ValueId x, Format format) {
       round_pair(steps, {pair.high, pair.low}, {.format = format, .zero_sign = false});
   const Format carried = steps.format(result);
   const double infinity = std::numeric_limits<double>::infinity();
-  const double beyond = format == Format::kF16 ? arith::kF16Largest : infinity;
+  const double beyond = format == Format::kF32 ? infinity : largest_element(format);
   const ValueId below = steps.where(steps.less(x, 0.0), steps.scalar(carried, std::nan("")),
                                     steps.scalar(carried, -beyond));
   const ValueId outside = steps.where(positive, steps.scalar(carried, beyond), below);

@@ -61,7 +61,7 @@ Result<ValueId> plain_start(Expansion& at, const Node& node, std::int64_t channe
   if (!at.trains() || node.inputs.size() < 3) {
     return at.steps().f64s(plain_bias(at, node, channels), std::move(dims));
   }
-  TESSERA_TRY(const ValueId bias, at.trained(node, 2, "bias", {channels}));
+  const ValueId bias = at.trained(node, 2, "bias", {channels});
   return at.steps().reshape(bias, std::move(dims));
 }
 
@@ -95,7 +95,7 @@ Result<ChannelTaps> trained_taps(Expansion& at, const Node& node, Format working
   Steps& steps = at.steps();
   const Shape w = at.info(node.inputs[1]).dims;
   const std::int64_t taps = w[2] * w[3], channels = w[0];
-  TESSERA_TRY(ValueId weights, at.trained(node, 1, "weight", w));
+  ValueId weights = at.trained(node, 1, "weight", w);
   weights = steps.transpose(steps.reshape(weights, {channels, taps}), {1, 0});
   TESSERA_TRY(ValueId start, plain_start(at, node, channels, {1, channels, 1}));
   if (taps > 1) {
@@ -113,7 +113,7 @@ Result<ValueId> plain_kernel(Expansion& at, const Node& node, std::int64_t group
   const std::int64_t taps = w.dims[2] * w.dims[3];
   const std::int64_t channels = w.dims[0] / groups, terms = w.dims[1] * taps;
   if (at.trains()) {
-    TESSERA_TRY(const ValueId weights, at.trained(node, 1, "weight", w.dims));
+    const ValueId weights = at.trained(node, 1, "weight", w.dims);
     const ValueId rows =
         steps.reshape(steps.transpose(weights, {0, 2, 3, 1}), {groups, channels, terms});
     return steps.transpose(rows, {0, 2, 1});
@@ -134,7 +134,7 @@ Result<ValueId> plain_kernel(Expansion& at, const Node& node, std::int64_t group
 }  // namespace
 
 // Taps in kernel order, each product and each sum rounded to the working format: binary32 for f16
-// operands (the products are exact there), binary64 for f32.
+// and bf16 operands (products of f16 are exact there), binary64 for f32.
 Result<Carried> expand_channel_wise(Expansion& at, const Node& node) {
   Steps& steps = at.steps();
   const auto& conv = node.as<graph::ConvAttributes>();
@@ -142,7 +142,7 @@ Result<Carried> expand_channel_wise(Expansion& at, const Node& node) {
   const Tensor& w = *at.info(node.inputs[1]).constant;
   const Shape& y = at.info(node.outputs[0]).dims;
   const Format output = at.info(node.outputs[0]).format;
-  const Format working = input.format == Format::kF16 ? Format::kF32 : Format::kF64;
+  const Format working = input.format == Format::kF32 ? Format::kF64 : Format::kF32;
   const std::int64_t taps = w.dims[2] * w.dims[3], channels = w.dims[0];
   TESSERA_TRY(const ChannelTaps kernel,
               at.trains() ? trained_taps(at, node, working) : constant_taps(at, node, working));
@@ -161,11 +161,12 @@ Result<Carried> expand_channel_wise(Expansion& at, const Node& node) {
   if (taps > 1) x = steps.slice(steps.running_sum(x, 1), 1, taps - 1, taps);
   x = steps.cast(steps.reshape(x, y), Format::kF64);
   Traits result = traits;
-  result.may_be_nan |= traits.may_be_infinite || working == Format::kF64;
-  result.may_be_infinite |= working == Format::kF64;
+  // Sums of f16 numbers stay finite.
+  result.may_be_nan |= traits.may_be_infinite || input.format != Format::kF16;
+  result.may_be_infinite |= input.format != Format::kF16;
   result.non_negative = false;
   const ValueId rounded = round_to_format(steps, x, output, result);
-  if (output == Format::kF16) result.may_be_infinite = false;
+  if (output != Format::kF32) result.may_be_infinite = false;
   return finish_product(at, node, rounded, result, conv.post);
 }
 
@@ -179,7 +180,7 @@ Result<Carried> expand_plain_matmul(Expansion& at, const Node& node) {
   const graph::TensorInfo& b = at.info(node.inputs[1]);
   ValueId weights;
   if (at.trains() && b.constant != nullptr && b.dims.size() == 2) {
-    TESSERA_TRY(const ValueId rows, at.trained(node, 1, "weight", {b.dims[1], b.dims[0]}));
+    const ValueId rows = at.trained(node, 1, "weight", {b.dims[1], b.dims[0]});
     weights = steps.transpose(rows, {1, 0});
   } else {
     weights = at.wide(node.inputs[1]);

@@ -24,8 +24,6 @@ import torch
 # Products of matrices in float32 must be float32 all through.
 torch.set_float32_matmul_precision("highest")
 
-LARGEST = 65504.0
-
 
 class _Straight(torch.autograd.Function):
     """function(x) forwards, x itself backwards."""
@@ -43,8 +41,8 @@ class _LookUp(torch.autograd.Function):
     """table[places(key)]; its gradient is the slope between neighbours of the key."""
 
     @staticmethod
-    def forward(ctx, table, key, places, lowest):
-        ctx.table, ctx.places, ctx.lowest = table, places, lowest
+    def forward(ctx, table, key, places, one_sided, dtype):
+        ctx.table, ctx.places, ctx.one_sided, ctx.dtype = table, places, one_sided, dtype
         ctx.save_for_backward(key)
         return gather(table, places(key), 0)
 
@@ -52,23 +50,25 @@ class _LookUp(torch.autograd.Function):
     def backward(ctx, gradient):
         (key,) = ctx.saved_tensors
         step = torch.clamp(torch.abs(key) / 32, min=2.0**-10)
+        largest = torch.finfo(ctx.dtype).max
+        lowest = 0.0 if ctx.one_sided else -largest
 
         def neighbour(x):
-            return torch.clamp(x, ctx.lowest, LARGEST).to(torch.float16).to(key.dtype)
+            return torch.clamp(x, lowest, largest).to(ctx.dtype).to(key.dtype)
 
         above, below = neighbour(key + step), neighbour(key - step)
         rise = gather(ctx.table, ctx.places(above), 0) - gather(ctx.table, ctx.places(below), 0)
         slope = rise.to(key.dtype) / (above - below)
         slope = torch.where(torch.isfinite(slope), slope, torch.zeros_like(slope))
-        return None, gradient * slope, None, None
+        return None, gradient * slope, None, None, None
 
 
 def straight(function, x):
     return _Straight.apply(x, function)
 
 
-def look_up(table, key, places, lowest):
-    return _LookUp.apply(table, key, places, lowest)
+def look_up(table, key, places, one_sided, dtype):
+    return _LookUp.apply(table, key, places, one_sided, dtype)
 
 
 def gather(a, indices, axis):
