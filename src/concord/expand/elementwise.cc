@@ -10,6 +10,7 @@
 #include "arith/rounding.h"
 #include "base/check.h"
 #include "concord/expand/expansion.h"
+#include "concord/expand/exponential_steps.h"
 #include "concord/expand/node_expansions.h"
 
 namespace tessera::concord {
@@ -119,7 +120,7 @@ Result<ValueId> binary_steps(Expansion& at, const Node& node, const Operand& a, 
     case BinaryFunction::kPower:
       break;
   }
-  return refuse(node, "a power whose exponent is computed or not one number");
+  return refuse(node, "a power to an integer format; let it have a vector format");
 }
 
 Traits traits_after(BinaryFunction function, const Traits& a, const Traits& b, Format format) {
@@ -221,6 +222,20 @@ Result<Carried> to_format(Expansion& at, const Node& node, ValueId value, const 
   return Carried{round_to_format(steps, value, format, unrounded), after, false};
 }
 
+// a^b to a vector format, of operands whose numbers have at most 24 bits.
+Result<Carried> computed_power(Expansion& at, const Node& node, const Operand& a, const Operand& b,
+                               Format format) {
+  for (const Operand* operand : {&a, &b}) {
+    const bool narrow = is_small_integer(operand->format) && format_bytes(operand->format) <= 2;
+    if (format_is_vector(operand->format) || narrow) continue;
+    return refuse(
+        node, fmt::format("a power of {} and {}", format_name(a.format), format_name(b.format)));
+  }
+  Traits traits;
+  traits.may_be_infinite = format == Format::kF32;
+  return Carried{power_steps(at.steps(), a.value, b.value, format), traits, false};
+}
+
 // x + 0 of i64 in a smaller integer format: a conversion.
 bool converts_i64(Expansion& at, const Node& node, const Operand& a, Format format) {
   const Tensor* const zero = at.info(node.inputs[1]).constant.get();
@@ -311,6 +326,9 @@ Result<Carried> first_step(Expansion& at, const Node& node, Format working, Form
     return Carried{remainder_in(at.steps(), a.value, working), Traits::finite(), false};
   }
   if (to_integer && is_modular(attributes.function)) return wrapped(at, node, a, b, working);
+  if (attributes.function == BinaryFunction::kPower && format_is_vector(working)) {
+    return computed_power(at, node, a, b, working);
+  }
   TESSERA_TRY(ValueId plain, binary_steps(at, node, a, b));
   if (to_integer && attributes.function == BinaryFunction::kDivide) {
     plain = cut_fraction(at.steps(), plain);

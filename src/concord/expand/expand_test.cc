@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <random>
 #include <string>
@@ -419,6 +421,70 @@ TEST(Expand, EveryFunctionOfEveryF16GivesTheBitsOfTheReference) {
 
 TEST(Expand, EveryFunctionOfEveryBf16GivesTheBitsOfTheReference) {
   check_functions(Format::kBf16, Format::kBf16);
+}
+
+// Numbers that are exact powers or beside a tie, all exceptions of C's pow, and any bits.
+Tensor power_operands(Format format, bool exponents, std::int64_t count, std::mt19937& random) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double special[] = {0.0, -0.0, 1.0,  -1.0, 2.0,      -2.0,      0.5, 3.0, -3.0,
+                            2.5, 1e-4, -0.5, 1.5,  infinity, -infinity, NAN, 4.0, 100.0};
+  Tensor tensor = Tensor::zeros(format, {count});
+  for (std::int64_t i = 0; i < count; ++i) {
+    double value = special[static_cast<std::size_t>((exponents ? i / std::ssize(special) : i) %
+                                                    std::ssize(special))];
+    if (i >= std::ssize(special) * std::ssize(special)) {
+      const double unit = static_cast<double>(random()) * 0x1p-32;
+      switch (random() % 4) {
+        case 0:
+          value = exponents ? std::floor(unit * 12) - 4 : std::floor(unit * 64) / 8 - 2;
+          break;
+        case 1:
+          value = exponents ? std::floor(unit * 16) / 4 - 2 : std::floor(unit * 40) * 0.25;
+          break;
+        case 2:
+          value = exponents ? unit * 40 - 20 : std::exp2(unit * 20 - 10);
+          break;
+        default:
+          value = exponents ? (unit - 0.5) * 0x1p20 : 1 + (unit - 0.5) * 0x1p-12;
+      }
+    }
+    arith::write_element(format, value, tensor.bytes.data() + i * format_bytes(format));
+  }
+  return tensor;
+}
+
+TEST(Expand, ComputedPowersGiveTheBitsOfTheReference) {
+  std::mt19937 random(kSeed);
+  constexpr Format kFormats[] = {Format::kF16, Format::kF32};
+  for (const Format base : kFormats) {
+    for (const Format exponent : kFormats) {
+      for (const Format format : {Format::kF16, Format::kBf16, Format::kF32}) {
+        SCOPED_TRACE(fmt::format("{} ^ {} to {}", format_name(base), format_name(exponent),
+                                 format_name(format)));
+        constexpr std::int64_t kCount = 20000;
+        Graph graph;
+        graph.tensors = {{"a", base, {kCount}, nullptr},
+                         {"b", exponent, {kCount}, nullptr},
+                         {"p", format, {kCount}, nullptr},
+                         {"y", Format::kF32, {kCount}, nullptr}};
+        graph::ElementwiseAttributes power;
+        power.binary = true;
+        power.function = BinaryFunction::kPower;
+        graph.nodes = {{"power", {}, {{0}, {1}}, {{2}}, power},
+                       {"widen", {}, {{2}}, {{3}}, graph::ElementwiseAttributes{}}};
+        graph.inputs = {{0}, {1}};
+        graph.outputs = {{3}};
+        const auto shared = std::make_shared<const Graph>(std::move(graph));
+        const auto software = expand(*shared);
+        ASSERT_TRUE(software.ok()) << software.error().to_string();
+        const Outcome outcome = compare(shared, *software,
+                                        {power_operands(base, false, kCount, random),
+                                         power_operands(exponent, true, kCount, random)});
+        EXPECT_EQ(outcome.difference, "");
+        EXPECT_EQ(outcome.values, 2 * kCount);
+      }
+    }
+  }
 }
 
 // Any bits, and numbers around 1, where the logarithm is small.

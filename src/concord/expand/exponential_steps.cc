@@ -1,4 +1,4 @@
-// exp, sigmoid, tanh and log of f32 elements as unevaluated sums of two float64 numbers, good to
+// Powers, and exp, sigmoid, tanh and log of f32 elements as unevaluated sums of two float64 numbers, good to
 // about 2^-66: enough for the one rounding to be that of the exact value.
 //
 //   exp(x):   x = k ln2/64 + r, |r| <= 0.0055          k = 64 q + j
@@ -7,6 +7,9 @@
 //   tanh:     E = exp(-2|x|); (1 - E) / (1 + E); below 1/16 the series x - x^3/3 + ...
 //   log:      x = 2^e m, 3/4 <= m < 3/2; c of 8 bits from a table, near 1/m; r = m c - 1, exact
 //             log(x) = e ln2 - log(c) + r - r^2/2 + r^3/3 - ...
+//
+//   a^b:      exp(b log |a|), b log |a| as two float64; a result that is as near to 53 bits as the
+//             error of these steps is taken for those, since exact powers may be ties
 //
 // Products are taken of 26-bit halves, which float64 holds exactly.
 #include "concord/expand/exponential_steps.h"
@@ -54,12 +57,16 @@ ValueId exponential_tail(Steps& steps, ValueId r) {
   return steps.mul(tail, steps.mul(r, r));
 }
 
-// exp(x), -115 <= x <= 95, x an f32 or twice one.
-Double exponential(Steps& steps, ValueId x) {
+// exp(x + beyond), -115 <= x <= 95; x has at most 26 bits, `beyond` (or none) is below 2^-18.
+Double exponential(Steps& steps, ValueId x, ValueId beyond = {}) {
   const ValueId k = steps.round(steps.mul(x, kTablePlaces * 1.4426950408889634));
   const ValueId first = steps.sub(x, steps.mul(k, kStepHigh));  // exact
   const ValueId second = steps.mul(k, kStepMiddle);             // exact
-  const Pair r = add_exact(steps, first, steps.unary(Operator::kNegate, second));
+  Pair r = add_exact(steps, first, steps.unary(Operator::kNegate, second));
+  if (beyond.valid()) {
+    const Pair more = add_exact(steps, r.sum, beyond);
+    r = {more.sum, steps.add(more.rest, r.rest)};
+  }
   const ValueId rest = steps.sub(r.rest, steps.mul(k, kStepLow));
   const Double p = sum_of(steps, r.sum, steps.add(rest, exponential_tail(steps, r.sum)));
 
@@ -227,7 +234,65 @@ ValueId rounded_logarithm(Steps& steps, ValueId x, Format format) {
   return steps.where(steps.unary(Operator::kNot, number), outside, result);
 }
 
+// b log(m), in [-115, 95], as 26 bits and what is beyond; the C library's pow has the exceptions.
+Double exponent_of_power(Steps& steps, ValueId m, ValueId b) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kLowest = -115, kHighest = 95;
+  const ValueId outside =
+      steps.binary(Operator::kOr, steps.equal(m, 0.0), steps.equal(m, kInfinity));
+  const ValueId extreme =
+      steps.binary(Operator::kOr, outside, steps.equal(steps.abs(b), kInfinity));
+  const Double log = logarithm(steps, steps.where(outside, steps.f64(1), m));
+  const Double half = halves(steps, log.high);
+  const ValueId finite = steps.where(steps.equal(steps.abs(b), kInfinity), steps.f64(0), b);
+  const Pair product = add_exact(steps, steps.mul(finite, half.high), steps.mul(finite, half.low));
+  const Double exponent =
+      sum_of(steps, product.sum, steps.add(product.rest, steps.mul(finite, log.low)));
+  // Beyond all results, and 0 where m is 1 or b is 0.
+  const ValueId far = steps.mul(steps.mul(steps.sign(b), steps.sign(steps.sub(m, 1.0))), 200.0);
+  const ValueId high = steps.where(extreme, far, exponent.high);
+  const ValueId inside = steps.binary(Operator::kAnd, steps.less(steps.f64(kLowest), high),
+                                      steps.less(high, kHighest));
+  const Double parts = halves(steps, steps.clip(high, kLowest, kHighest));
+  const ValueId beyond = steps.add(parts.low, exponent.low);
+  const ValueId exact = steps.binary(Operator::kAnd, inside, steps.unary(Operator::kNot, extreme));
+  return {parts.high, steps.where(exact, beyond, steps.f64(0))};
+}
+
 }  // namespace
+
+ValueId power_steps(Steps& steps, ValueId a, ValueId b, Format format) {
+  const auto both = [&](ValueId x, ValueId y) { return steps.binary(Operator::kAnd, x, y); };
+  const auto either = [&](ValueId x, ValueId y) { return steps.binary(Operator::kOr, x, y); };
+  const auto negated = [&](ValueId x) { return steps.unary(Operator::kNot, x); };
+  const ValueId a_is_nan = steps.is_nan(a), b_is_nan = steps.is_nan(b);
+  // 1 to any power is 1, and so is anything to the power of 0: of NaN, too.
+  const ValueId nan = either(both(a_is_nan, negated(steps.equal(b, 0.0))),
+                             both(b_is_nan, negated(steps.equal(a, 1.0))));
+  a = steps.where(a_is_nan, steps.f64(1), a);
+  b = steps.where(b_is_nan, steps.f64(1), b);
+  const auto is_whole = [&](ValueId x) { return steps.equal(steps.unary(Operator::kFloor, x), x); };
+  const ValueId whole = is_whole(b);
+  const ValueId odd = both(whole, negated(is_whole(steps.mul(b, 0.5))));
+  // 1 / a tells the sign of a zero.
+  const ValueId below = steps.less(a, 0.0);
+  const ValueId negative = either(below, steps.less(steps.unary(Operator::kReciprocal, a), 0.0));
+  const ValueId finite = steps.less(steps.f64(-std::numeric_limits<double>::infinity()), a);
+  const ValueId no_number = either(nan, both(both(below, finite), negated(whole)));
+
+  const Double exponent = exponent_of_power(steps, steps.abs(a), b);
+  const Double value = exponential(steps, exponent.high, exponent.low);
+  Double pair = sum_of(steps, value.high, value.low);
+  // An exact power, such as 1.5^2, may be a tie: what is left of it is the error of these steps.
+  const ValueId is_left = steps.less(steps.mul(steps.abs(pair.high), 0x1p-57), steps.abs(pair.low));
+  pair.low = steps.mul(pair.low, steps.cast(is_left, Format::kF64));
+  const ValueId magnitude = round_pair(steps, {pair.high, pair.low},
+                                       {.format = format, .zero_sign = false, .subnormal = true});
+  const Format carried = steps.format(magnitude);
+  const ValueId turned = steps.cast(both(negative, odd), carried);  // 1 - 2 turned: the sign
+  const ValueId sign = steps.add(steps.mul(turned, -2.0), 1.0);
+  return steps.where(no_number, steps.scalar(carried, std::nan("")), steps.mul(magnitude, sign));
+}
 
 std::optional<ValueId> exponential_steps(Steps& steps, const Activation& activation, ValueId x,
                                          const Traits& traits, Format format) {

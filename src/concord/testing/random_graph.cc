@@ -29,7 +29,7 @@ constexpr BinaryFunction kBinaries[] = {
     BinaryFunction::kAdd,    BinaryFunction::kSubtract, BinaryFunction::kMultiply,
     BinaryFunction::kDivide, BinaryFunction::kMaximum,  BinaryFunction::kMinimum,
     BinaryFunction::kPRelu,  BinaryFunction::kWhen,     BinaryFunction::kUnless,
-    BinaryFunction::kLess,   BinaryFunction::kEqual};
+    BinaryFunction::kLess,   BinaryFunction::kEqual,    BinaryFunction::kPower};
 
 Activation parameters(UnaryFunction function) {
   switch (function) {
