@@ -487,23 +487,28 @@ TEST(Expand, ComputedPowersGiveTheBitsOfTheReference) {
   }
 }
 
-// Any bits, and numbers around 1, where the logarithm is small.
+// Any bits, numbers around 1, where the logarithm is small, and some from -16 to 16.
 Tensor many_f32(std::uint32_t seed) {
   std::mt19937 random(seed);
   Tensor tensor = Tensor::zeros(Format::kF32, {65536});
   for (std::size_t i = 0; i < 65536; ++i) {
-    const std::uint32_t bits = i % 2 == 0 ? static_cast<std::uint32_t>(random())
+    const std::uint32_t bits = i % 3 == 0 ? static_cast<std::uint32_t>(random())
                                           : 0x3F800000u + random() % 0x200000u - 0x100000u;
-    tensor.as<float>()[i] = std::bit_cast<float>(bits);
+    tensor.as<float>()[i] = i % 3 == 2
+                                ? static_cast<float>(static_cast<double>(random()) * 0x1p-27 - 16)
+                                : std::bit_cast<float>(bits);
   }
-  const float edges[] = {0.0f, -0.0f, 1.0f, 0x1p-149f, -1.0f, INFINITY, -INFINITY, NAN};
+  const float edges[] = {0.0f,       -0.0f,      1.0f,  0x1p-149f,  -1.0f,  INFINITY,
+                         -INFINITY,  NAN,        20.0f, 0x3p-149f,  -20.0f, -0x1p-149f,
+                         0x1.002p3f, 0x1.002p5f, 1e30f, -0x3p-149f, -1e30f, 0x1.fffffep127f};
   std::copy(std::begin(edges), std::end(edges), tensor.as<float>().begin());
   return tensor;
 }
 
 TEST(Expand, FunctionsOfF32GiveTheBitsOfTheReference) {
   for (const UnaryFunction function :
-       {UnaryFunction::kLog, UnaryFunction::kExp, UnaryFunction::kTanh}) {
+       {UnaryFunction::kLog, UnaryFunction::kExp, UnaryFunction::kTanh, UnaryFunction::kSigmoid,
+        UnaryFunction::kErf, UnaryFunction::kGelu, UnaryFunction::kSilu}) {
     for (const Format format : {Format::kF16, Format::kF32}) {
       SCOPED_TRACE(fmt::format("{} to {}", unary_function_name(function), format_name(format)));
       Graph made = function_graph({function, 0.0f, 0.0f}, Format::kF16, format);

@@ -297,7 +297,8 @@ class Grower {
     constexpr UnaryFunction kWide[] = {UnaryFunction::kExp,        UnaryFunction::kSigmoid,
                                        UnaryFunction::kTanh,       UnaryFunction::kSquareRoot,
                                        UnaryFunction::kReciprocal, UnaryFunction::kRelu,
-                                       UnaryFunction::kLog};
+                                       UnaryFunction::kLog,        UnaryFunction::kErf,
+                                       UnaryFunction::kGelu,       UnaryFunction::kSilu};
     const Shape x = dims();
     if (wide) {
       graph::ElementwiseAttributes scale;
