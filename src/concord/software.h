@@ -1,6 +1,6 @@
 // Derived software: what a program computes, as a list of standard operators.
 //
-//   typed graph ──expand──► Software ──folded──► ONNX, PyTorch, C++, TensorFlow (one writer each)
+//   typed graph ──expand──► Software ──folded──► ONNX, PyTorch, C++ (one writer each)
 //
 // Every operator below exists in any tensor library, and every use of one is exact by construction:
 // its result is the one correctly rounded (or exact) number whatever the library, the thread count

@@ -17,7 +17,6 @@
 #include "concord/write/cpp.h"
 #include "concord/write/packed_constant.h"
 #include "concord/write/pytorch.h"
-#include "concord/write/tensorflow.h"
 #include "host/executor.h"
 #include "written_program.h"
 
@@ -98,12 +97,6 @@ TEST(WrittenPytorch, RandomGraphsGiveTheBitsOfTheReference) {
   check_suite(random_suite(), build_pytorch);
 }
 
-TEST(WrittenTensorflow, RandomGraphsGiveTheBitsOfTheReference) {
-  if (!find_python("ast")) GTEST_SKIP() << "no python3 with numpy";
-  if (!find_python("tensorflow")) std::printf("no python3 with tensorflow: run by the stand-in\n");
-  check_suite(random_suite(), build_tensorflow);
-}
-
 // The gradient of a written module against that of the float32 functions it stands for.
 graph::Graph perceptron() {
   const auto tensor = [](const char* name, Format format, Shape dims) {
@@ -175,11 +168,6 @@ TEST(WrittenCpp, ALoopGivesTheBitsOfItsTurns) { check_loop(build_cpp_plainly); }
 TEST(WrittenPytorch, ALoopGivesTheBitsOfItsTurns) {
   if (!find_python("torch")) GTEST_SKIP() << "no python3 with torch and numpy";
   check_loop(build_pytorch);
-}
-
-TEST(WrittenTensorflow, ALoopGivesTheBitsOfItsTurns) {
-  if (!find_python("ast")) GTEST_SKIP() << "no python3 with numpy";
-  check_loop(build_tensorflow);
 }
 
 TEST(WrittenPytorch, GradientsAreThoseOfTheFunctionsItStandsFor) {
@@ -326,7 +314,6 @@ TEST(Writers, HostStepsAreRefusedByName) {
   const auto torch = write_pytorch(software, "w");
   ASSERT_FALSE(torch.ok());
   EXPECT_NE(torch.error().to_string().find("'resize_me' (Resize)"), std::string::npos);
-  EXPECT_FALSE(write_tensorflow(software, "w").ok());
 }
 
 TEST(PackedConstant, TakesTheSmallestFormatThatHoldsEveryBit) {

@@ -57,7 +57,7 @@ class PythonText {
     line("        \"\"\"What depends on constants alone.\"\"\"");
     write_stages(schedule_.once);
     for (const ValueId id : schedule_.only_once) line("        del " + names_.of(id));
-    line(fmt::format("\n    def {}(self, *given):", dialect_.method));
+    line("\n    def one_run(self, *given):");
     write_forward();
     line("\n\nif __name__ == \"__main__\":\n    main(sys.argv[1:])");
     return std::move(module_);
@@ -99,7 +99,7 @@ class PythonText {
       module_.weights.resize((module_.weights.size() + kAlignment - 1) / kAlignment * kAlignment);
     }
     line("]\nNUMBERS = [\n" + numbers + "]");
-    if (dialect_.names_trained) write_trained();
+    write_trained();
   }
 
   void write_trained() {

@@ -300,8 +300,6 @@ Result<PythonModule> write_pytorch(const Software& software, const std::string& 
   dialect.target = "PyTorch";
   dialect.runtime = kPytorchRuntime;
   dialect.head = kHead;
-  dialect.method = "one_run";
-  dialect.names_trained = true;
   dialect.row = "{}[turn]";
   dialect.stack = "torch.stack({})";
   dialect.expression = [&](const Operation& operation, const std::vector<std::string>& operands) {

@@ -345,7 +345,7 @@ Action derive_verb(CLI::App& app) {
                  "program (.tprog), firmware (.tasm), package (.tpkg) or ONNX model")
       ->required();
   app.add_option("--to", arguments->target, "what to write")
-      ->check(CLI::IsMember({"onnx", "pytorch", "cpp", "tensorflow"}))
+      ->check(CLI::IsMember({"onnx", "pytorch", "cpp"}))
       ->capture_default_str();
   app.add_option("-o,--output", arguments->output, "file to write")->required();
   app.add_option("--arch", arguments->arch, "architecture (default: the program's or package's)");
