@@ -98,6 +98,32 @@ TEST(WeightsErrors, AnIntegerLayerTakesNoFractionAndNothingBeyondItsFormat) {
   }
 }
 
+// On the processor, on host and in the derived software alike.
+TEST(Weights, OnAGridGiveTheSameBitsEverywhere) {
+  prepare();
+  for (const std::string format : {"fixed:4", "fixed:7:8", "log:4", "log:11:2"}) {
+    SCOPED_TRACE(format);
+    const CommandResult derived = tessera(
+        {"derive", "small.onnx", "--format", format, "-o", "grid.onnx", "--verify", "2", "--json"});
+    ASSERT_EQ(derived.status, 0) << derived.err;
+    EXPECT_EQ(derived.json()["mismatches"], 0);
+    for (const char* device : {"host", "ref"}) {
+      const CommandResult compared =
+          tessera({"compare", "small.onnx", "--format", format, "--b", device});
+      EXPECT_EQ(compared.status, 0) << compared.err << compared.out;
+    }
+  }
+}
+
+TEST(WeightsErrors, AGridIsNotTrainedThrough) {
+  prepare();
+  EXPECT_EQ(
+      error_of({"derive", "small.onnx", "--format", "log:4", "--to", "pytorch", "--trainable", "-o",
+                "t.py"}),
+      "tessera derive: --trainable: weights in 'log:11:4' are on a grid, which is not trained "
+      "through; derive it in a format such as bfp:11:7   [unsupported]\n");
+}
+
 TEST(WeightsErrors, SayWhatThereIs) {
   prepare();
   save("other.safetensors", {{"fc.weight", "[1]", {1.0f}}});
