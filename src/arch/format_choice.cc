@@ -109,14 +109,6 @@ Status apply_microscaling(const std::string& text, const std::vector<std::string
 
 }  // namespace
 
-arith::WeightGrid FormatsConfig::weight_grid() const {
-  if (fixed_weight_bits > 0) return {arith::WeightGridKind::kFixedRange, fixed_weight_bits};
-  if (logarithmic_weight_bits > 0) {
-    return {arith::WeightGridKind::kLogarithmic, logarithmic_weight_bits};
-  }
-  return {};
-}
-
 std::string format_choices() {
   std::string elements;
   for (int i = 0; i < kMicroElementCount; ++i) {
