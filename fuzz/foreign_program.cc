@@ -13,7 +13,6 @@
 #include "concord/write/cpp.h"
 #include "concord/write/onnx.h"
 #include "concord/write/pytorch.h"
-#include "concord/write/tensorflow.h"
 #include "device/program_run.h"
 #include "host/executor.h"
 #include "isa/verify.h"
@@ -53,7 +52,6 @@ bool is_small(const isa::Program& program, const graph::Graph& graph) {
 void write_everywhere(const concord::Software& software) {
   (void)is_there(concord::write_cpp(software));
   (void)is_there(concord::write_pytorch(software, "weights.bin"));
-  (void)is_there(concord::write_tensorflow(software, "weights.bin"));
   const auto onnx = concord::write_onnx(software);
   if (!is_there(onnx)) return;
   const auto model = model::import_bytes(*onnx, "written.onnx");

@@ -11,10 +11,6 @@ The forward pass of the training is the program's: block quantisation, f16 vecto
 The status is 0 where all bits are equal.
 """
 import argparse
-import importlib.util
-import os
-import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -22,6 +18,7 @@ import numpy
 import torch
 
 import digits
+from processor import Processor, add_arguments, check_arguments
 
 
 def parse_arguments():
@@ -30,18 +27,15 @@ def parse_arguments():
     parser.add_argument("--labels", help=".npy file of their classes")
     parser.add_argument("--pictures", type=int, default=600, help="how many to draw")
     parser.add_argument("--test", type=float, default=1 / 3, help="share of the test pictures")
-    parser.add_argument("--arch", default="tessera128")
     parser.add_argument("--format", default="mxfp4e2m1", help="number formats, see tessera --help")
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--batch", type=int, default=25)
-    parser.add_argument("--device", default="sim", help="what runs the program in the end")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--tessera", default="tessera", help="the program tessera")
+    add_arguments(parser)
     arguments = parser.parse_args()
     if (arguments.images is None) != (arguments.labels is None):
         parser.error("--images and --labels belong together")
-    if shutil.which(arguments.tessera) is None:
-        parser.error(f"there is no program '{arguments.tessera}'; give it with --tessera")
+    check_arguments(parser, arguments)
     return arguments
 
 
@@ -102,50 +96,6 @@ def logits_of(forward, data):
                                   for part in data.test_batches()])
 
 
-class Processor:
-    """The command line, with the files of one run in one folder."""
-
-    def __init__(self, arguments, folder):
-        self.arguments = arguments
-        self.folder = folder
-        self.formats = arguments.arch + "+" + arguments.format
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def call(self, *words):
-        done = subprocess.run([self.arguments.tessera, *words], capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(done.stderr or f"'tessera {words[0]}' ended with status {done.returncode}")
-
-    def compile(self, network, pictures, weights=None):
-        """The network as a package; `weights` in place of its own."""
-        example = torch.from_numpy(pictures[:self.arguments.batch])
-        torch.onnx.export(network, example, self.path("model.onnx"), opset_version=17,
-                          input_names=["pictures"], output_names=["logits"])
-        words = ["compile", self.path("model.onnx"), "--arch", self.formats,
-                 "--require-full-offload", "-o", self.path("model.tpkg")]
-        self.call(*words, *(["--weights", weights] if weights else []))
-
-    def derive(self):
-        """The package as a PyTorch module with parameters."""
-        self.call("derive", self.path("model.tpkg"), "--to", "pytorch", "--arch", self.formats, "--trainable",
-                  "-o", self.path("derived.py"))
-        spec = importlib.util.spec_from_file_location("derived", self.path("derived.py"))
-        derived = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(derived)
-        return derived
-
-    def run(self, port_in, port_out, pictures):
-        """The results of one batch: those of the program, on the device."""
-        name, dtype, dims = port_in
-        numpy.save(self.path("pictures.npy"), pictures.astype(dtype).reshape(dims))
-        self.call("run", self.path("model.tpkg"), "--arch", self.formats, "--device",
-                  self.arguments.device, "--input", f"{name}={self.path('pictures.npy')}",
-                  "--output", self.path("results"))
-        return numpy.load(self.path(f"results/{port_out[0]}.npy"))
-
-
 def copy_weights(network, module):
     """The float network's weights as the module's: in the order of the layers."""
     with torch.no_grad():
@@ -179,8 +129,9 @@ def main():
           f"format {arguments.format}")
     network = make_network(pictures, int(labels.max()) + 1)
     with tempfile.TemporaryDirectory() as folder:
-        processor = Processor(arguments, folder)
-        processor.compile(network, pictures)
+        processor = Processor(arguments, folder, arguments.format)
+        example = pictures[:arguments.batch]
+        processor.compile(processor.export(network, example))
         derived = processor.derive()
         module = derived.Derived()
         dtype = derived.dtype_of(derived.INPUTS[0][1])
@@ -202,7 +153,8 @@ def main():
               f"{data.accuracy(logits_of(network, data)):.4f}")
         print(f"accuracy, float32 quantised after:  {after:.4f}")
         module.save_trained(processor.path("trained.safetensors"))
-        processor.compile(network, pictures, processor.path("trained.safetensors"))
+        processor.compile(processor.export(network, example),
+                          processor.path("trained.safetensors"))
         if not compare(data, processor, derived, module, forward):
             sys.exit(1)
 

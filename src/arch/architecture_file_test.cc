@@ -89,7 +89,8 @@ TEST(ChipConfig, TheTableHasAKeyForEachMember) {
                        sizeof(StateBufferConfig) + dram_numbers + sizeof(DmaConfigLimits) +
                        sizeof(TaskManagerConfig) + sizeof(MessageConfig) + sizeof(HostConfig) +
                        matrix_numbers + sizeof(FormatsConfig::quantised_bytes) +
-                       sizeof(CardConfig));
+                       sizeof(FormatsConfig::fixed_weight_bits) +
+                       sizeof(FormatsConfig::logarithmic_weight_bits) + sizeof(CardConfig));
 }
 
 TEST(ChipConfig, DescribeAndParseAgree) {

@@ -8,6 +8,7 @@
 #include "arch/card_config.h"
 #include "arch/dram_mapping.h"
 #include "arith/format.h"
+#include "arith/weight_grid.h"
 
 namespace tessera {
 
@@ -154,6 +155,10 @@ struct FormatsConfig {
   MatrixFormat matrix;
   VectorInputs vector_inputs = VectorInputs::kPlain;
   std::int32_t quantised_bytes = 1;  // of operands that products of quantised models take whole
+  // Grids for constant weights of float products (arith/weight_grid.h); 0: none. At most one of them.
+  std::int32_t fixed_weight_bits = 0;
+  std::int32_t logarithmic_weight_bits = 0;
+  arith::WeightGrid weight_grid() const;
 };
 
 struct ChipConfig {

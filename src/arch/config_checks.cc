@@ -153,6 +153,36 @@ Violation rows_hold_micro_blocks(const ChipConfig& c) {
                                      c.neural.rows, kBlock)};
 }
 
+// Blocks must hold the numbers of a grid as they are.
+Violation weights_have_one_grid(const ChipConfig& c) {
+  const std::int32_t fixed = c.formats.fixed_weight_bits;
+  const std::int32_t logarithmic = c.formats.logarithmic_weight_bits;
+  const char* const key = fixed != 0 ? "fixed_weight_bits" : "logarithmic_weight_bits";
+  if (fixed == 0 && logarithmic == 0) return std::nullopt;
+  if (fixed != 0 && logarithmic != 0) {
+    return ConfigViolation{
+        "formats", key,
+        fmt::format("found {} with formats.logarithmic_weight_bits = {}, allowed "
+                    "one of them",
+                    fixed, logarithmic)};
+  }
+  const int least = fixed != 0 ? arith::kFixedRangeBitsMin : arith::kLogarithmicBitsMin;
+  if (fixed + logarithmic < least) {
+    return ConfigViolation{
+        "formats", key,
+        fmt::format("found {}, allowed 0 (none) and {} or more", fixed + logarithmic, least)};
+  }
+  const int mantissa = arith::weight_grid_mantissa(c.formats.weight_grid());
+  if (c.formats.matrix.kind == MatrixKind::kBlockFloat &&
+      c.formats.matrix.mantissa_bits_stationary >= mantissa) {
+    return std::nullopt;
+  }
+  return ConfigViolation{"formats", key,
+                         fmt::format("found {}, which needs formats.matrix = \"bfp\" and "
+                                     "formats.mantissa_bits_stationary of at least {}",
+                                     fixed + logarithmic, mantissa)};
+}
+
 Violation quantised_vectors_have_a_format(const ChipConfig& c) {
   const bool quantised = c.formats.vector_inputs == VectorInputs::kQuantised;
   if (!quantised || c.formats.matrix.kind != MatrixKind::kFloat) return std::nullopt;
@@ -230,6 +260,10 @@ constexpr std::array kRules = {
         "not lie across passes of the array."},
     Rule{quantised_vectors_have_a_format,
          "`formats.vector_inputs = \"quantised\"` needs a `formats.matrix` that quantises."},
+    Rule{weights_have_one_grid,
+         "At most one of `formats.fixed_weight_bits` and `formats.logarithmic_weight_bits` is "
+         "given, with "
+         "`formats.matrix = \"bfp\"` and as many `mantissa_bits_stationary` as hold the grid."},
     Rule{card_has_few_cores, "`card.groups` times `card.cores_per_group` is at most 64."},
     Rule{frame_is_a_power_of_two, "`load_save.frame_bytes` is a power of two."},
     Rule{frame_holds_bursts,

@@ -59,6 +59,34 @@ Status apply_block_float(const std::string& text, const std::vector<std::string>
   return {};
 }
 
+// "fixed:11:4", "log:4": activations in block floating point, weights on a grid.
+Status apply_weight_grid(const std::string& text, const std::vector<std::string>& parts,
+                         FormatsConfig& formats) {
+  const bool fixed = parts[0] == "fixed";
+  const int least = fixed ? arith::kFixedRangeBitsMin : arith::kLogarithmicBitsMin;
+  const int most = fixed ? arith::kFixedRangeBitsMax : arith::kLogarithmicBitsMax;
+  if (parts.size() != 2 && parts.size() != 3) {
+    return wrong(text, "needs the bits of a weight, as in 'fixed:4' or 'log:11:4'");
+  }
+  const std::optional<int> bits = whole_number(parts.back());
+  if (!bits || *bits < least || *bits > most) {
+    return wrong(text, fmt::format("found '{}' for the bits of a weight ({}..{})", parts.back(),
+                                   least, most));
+  }
+  MatrixFormat& matrix = formats.matrix;
+  if (parts.size() == 3) {
+    const std::optional<int> moving = whole_number(parts[1]);
+    if (!moving || *moving < 2 || *moving > 15) {
+      return wrong(text, fmt::format("found '{}' for mantissa bits (2..15)", parts[1]));
+    }
+    matrix.mantissa_bits_moving = *moving;
+  }
+  matrix.kind = MatrixKind::kBlockFloat;
+  (fixed ? formats.fixed_weight_bits : formats.logarithmic_weight_bits) = *bits;
+  matrix.mantissa_bits_stationary = arith::weight_grid_mantissa(formats.weight_grid());
+  return {};
+}
+
 Status apply_microscaling(const std::string& text, const std::vector<std::string>& parts,
                           MatrixFormat& matrix) {
   matrix.kind = MatrixKind::kMicroscaling;
@@ -87,13 +115,16 @@ std::string format_choices() {
     elements += fmt::format(", {}", arith::micro_element_name(static_cast<MicroElement>(i)));
   }
   return fmt::format(
-      "f32, bf16, f16, bfp[:MX[:MW]][:exact|:q34.40]{} (each with [:WEIGHTS]"
+      "f32, bf16, f16, bfp[:MX[:MW]][:exact|:q34.40], fixed[:MX]:BITS, log[:MX]:BITS{} (each with "
+      "[:WEIGHTS]"
       "[:floor|:ceil|:even])",
       elements);
 }
 
 Status apply_format_choice(const std::string& text, FormatsConfig& formats) {
   const std::vector<std::string> parts = cut_at_colons(text);
+  formats.fixed_weight_bits = formats.logarithmic_weight_bits = 0;
+  if (parts[0] == "fixed" || parts[0] == "log") return apply_weight_grid(text, parts, formats);
   if (parts.size() == 1) {
     const std::optional<Format> vector = format_from_name(text);
     if (vector && format_is_vector(*vector)) {
@@ -111,6 +142,11 @@ Status apply_format_choice(const std::string& text, FormatsConfig& formats) {
 
 std::string format_choice_text(const FormatsConfig& formats) {
   const MatrixFormat& matrix = formats.matrix;
+  const arith::WeightGrid grid = formats.weight_grid();
+  if (grid.kind != arith::WeightGridKind::kNone) {
+    return fmt::format("{}:{}:{}", formats.fixed_weight_bits > 0 ? "fixed" : "log",
+                       matrix.mantissa_bits_moving, grid.bits);
+  }
   switch (matrix.kind) {
     case MatrixKind::kBlockFloat:
       return fmt::format("bfp:{}:{}{}", matrix.mantissa_bits_moving,

@@ -4,6 +4,8 @@
 //   f32, bf16, f16            vectors in this format, matrix inputs left alone
 //   bfp[:MX[:MW]][:LONG]      block floating point; MX and MW mantissa bits of activations and
 //                             weights (one number: both), LONG exact or q34.40
+//   fixed[:MX]:B, log[:MX]:B  the same with weights on a grid (arith/weight_grid.h) of B bits:
+//                             integers with one scale an output channel, or powers of two
 //   mxfp8e4m3[:WEIGHTS][:SCALE]  Microscaling; an element format of their own for the weights,
 //                             SCALE floor, ceil or even
 #pragma once

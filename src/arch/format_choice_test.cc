@@ -22,7 +22,8 @@ std::string refusal_of(const std::string& text) {
 }
 
 constexpr const char* kChoices =
-    "f32, bf16, f16, bfp[:MX[:MW]][:exact|:q34.40], mxint8, mxfp8e4m3, mxfp8e5m2, mxfp6e3m2, "
+    "f32, bf16, f16, bfp[:MX[:MW]][:exact|:q34.40], fixed[:MX]:BITS, log[:MX]:BITS, mxint8, "
+    "mxfp8e4m3, mxfp8e5m2, mxfp6e3m2, "
     "mxfp6e2m3, mxfp4e2m1 (each with [:WEIGHTS][:floor|:ceil|:even])";
 
 TEST(FormatChoice, PlainFloatsSetTheVectorsToo) {
@@ -45,6 +46,25 @@ TEST(FormatChoice, BlockFloatTakesOneOrTwoWidthsAndALongFormat) {
                                                       .mantissa_bits_stationary = 15,
                                                       .long_format = LongFormat::kQ34_40}));
   EXPECT_EQ(matrix_of("bfp:q34.40").long_format, LongFormat::kQ34_40);
+}
+
+TEST(FormatChoice, GridsTakeTheBitsOfAWeightAndTheMantissaThatHoldsThem) {
+  FormatsConfig formats;
+  ASSERT_TRUE(apply_format_choice("fixed:9:4", formats).ok());
+  EXPECT_EQ(formats.fixed_weight_bits, 4);
+  EXPECT_EQ(formats.matrix.mantissa_bits_moving, 9);
+  EXPECT_EQ(formats.matrix.mantissa_bits_stationary, 3);
+  EXPECT_EQ(format_choice_text(formats), "fixed:9:4");
+  ASSERT_TRUE(apply_format_choice("log:4", formats).ok());
+  EXPECT_EQ(formats.fixed_weight_bits, 0);
+  EXPECT_EQ(formats.logarithmic_weight_bits, 4);
+  EXPECT_EQ(formats.matrix.mantissa_bits_stationary, 7);
+  EXPECT_EQ(format_choice_text(formats), "log:9:4");
+  ASSERT_TRUE(apply_format_choice("bfp:9:3", formats).ok());
+  EXPECT_EQ(formats.logarithmic_weight_bits, 0);
+  EXPECT_EQ(refusal_of("log:6").substr(0, 62),
+            "format 'log:6': found '6' for the bits of a weight (2..5); all");
+  EXPECT_EQ(refusal_of("fixed").substr(0, 40), "format 'fixed': needs the bits of a weig");
 }
 
 TEST(FormatChoice, MicroscalingTakesElementsForWeightsAndAScaleMode) {

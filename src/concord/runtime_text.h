@@ -5,10 +5,9 @@
 
 namespace tessera {
 
-extern const std::string_view kCppTensors;         // write/begin/tensors.cpp, and behind it
-extern const std::string_view kCppRuntime;         // write/begin/runtime.cpp
-extern const std::string_view kPytorchRuntime;     // write/begin/pytorch.py
-extern const std::string_view kTensorflowRuntime;  // write/begin/tensorflow.py
-extern const std::string_view kPythonRuntime;      // write/begin/python.py, behind either of them
+extern const std::string_view kCppTensors;      // write/begin/tensors.cpp, and behind it
+extern const std::string_view kCppRuntime;      // write/begin/runtime.cpp
+extern const std::string_view kPytorchRuntime;  // write/begin/pytorch.py
+extern const std::string_view kPythonRuntime;   // write/begin/python.py, behind either of them
 
 }  // namespace tessera

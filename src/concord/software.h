@@ -1,6 +1,6 @@
 // Derived software: what a program computes, as a list of standard operators.
 //
-//   typed graph ──expand──► Software ──folded──► ONNX, PyTorch, C++, TensorFlow (one writer each)
+//   typed graph ──expand──► Software ──folded──► ONNX, PyTorch, C++ (one writer each)
 //
 // Every operator below exists in any tensor library, and every use of one is exact by construction:
 // its result is the one correctly rounded (or exact) number whatever the library, the thread count
@@ -30,12 +30,22 @@ struct ValueId {
   friend auto operator<=>(const ValueId&, const ValueId&) = default;
 };
 
+// What a trained number of an integer operand stands for: the element
+//   clip(round_half_even(number / step) + zero_point, lowest, highest).
+// `step` and `zero_point` are f64 constants that broadcast to the number's shape.
+struct TrainedElements {
+  ValueId step, zero_point;
+  double lowest = 0, highest = 0;
+  Format format = Format::kI8;
+};
+
 struct Value {
   std::string name;  // unique
   Format format = Format::kF64;
   Shape dims;
-  std::shared_ptr<const Tensor> constant;  // null unless it is one
-  bool trained = false;                    // the constant is where training starts
+  std::shared_ptr<const Tensor> constant;                // null unless it is one
+  bool trained = false;                                  // the constant is where training starts
+  std::shared_ptr<const TrainedElements> elements = {};  // of integers that are trained, else null
 };
 
 // Operands are a, b, c in order. "Broadcast" is NumPy's. Floats are IEEE 754, each result rounded

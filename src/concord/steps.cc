@@ -56,11 +56,13 @@ ValueId Steps::emit(Operation operation, Format format, Shape dims) {
   return id;
 }
 
-ValueId Steps::parameter(Tensor tensor, const std::string& name) {
+ValueId Steps::parameter(Tensor tensor, const std::string& name,
+                         std::shared_ptr<const TrainedElements> elements) {
   const ValueId id = new_value(tensor.format, tensor.dims);
   Value& value = software_.values.back();
   value.name = name;
   value.trained = true;
+  value.elements = std::move(elements);
   value.constant = std::make_shared<const Tensor>(std::move(tensor));
   return id;
 }

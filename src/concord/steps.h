@@ -21,7 +21,8 @@ class Steps {
 
   ValueId constant(Tensor tensor, const std::string& name = "");
   // A constant that may be changed by training.
-  ValueId parameter(Tensor tensor, const std::string& name);
+  ValueId parameter(Tensor tensor, const std::string& name,
+                    std::shared_ptr<const TrainedElements> elements = nullptr);
   ValueId scalar(Format format, double value);
   ValueId f64(double value) { return scalar(Format::kF64, value); }
   ValueId f32(float value) { return scalar(Format::kF32, static_cast<double>(value)); }

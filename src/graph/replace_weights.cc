@@ -4,19 +4,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "arith/rounding.h"
-#include "graph/float_nodes.h"
 
 namespace tessera::graph {
 namespace {
 
 constexpr std::size_t kNamesShown = 8;
 
-// A constant operand of a float product, by the name it is given.
+// A constant operand of a product, by the name it is given.
 struct Place {
   std::string name;
   std::size_t node = 0;
@@ -28,7 +28,7 @@ std::vector<Place> places_of(const Graph& graph) {
   std::vector<Place> places;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (!is_float_product(node)) continue;
+    if (node.kind() != NodeKind::kConv && node.kind() != NodeKind::kMatMul) continue;
     for (std::size_t k = 1; k < std::min<std::size_t>(node.inputs.size(), 3); ++k) {
       const TensorInfo& info = graph.tensor(node.inputs[k]);
       const bool matrix = node.kind() == NodeKind::kMatMul && k == 1;
@@ -56,6 +56,19 @@ std::string names_of(const std::vector<Place>& places) {
                      more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
+// An integer is not rounded: it must be one of the format.
+Status check_element(const Place& place, Format format, std::int64_t element, double value) {
+  if (format_is_float(format)) return {};
+  const arith::IntegerRange range = arith::integer_range(format);
+  const auto lowest = static_cast<double>(range.lowest);
+  const auto highest = static_cast<double>(range.highest);
+  if (value >= lowest && value <= highest && value == std::nearbyint(value)) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("weights '{}' have {} as element {}; the layer is in integers, so whole "
+                           "numbers from {} to {} are needed",
+                           place.name, value, element, range.lowest, range.highest)};
+}
+
 Status replace(Graph& graph, const Place& place, const Tensor& weights) {
   Node& node = graph.nodes[place.node];
   const TensorInfo old = graph.tensor(node.inputs[place.input]);
@@ -72,6 +85,7 @@ Status replace(Graph& graph, const Place& place, const Tensor& weights) {
     const std::int64_t from = place.turned ? i % columns * old.dims[0] + i / columns : i;
     const double value = arith::read_element(
         weights.format, weights.bytes.data() + from * format_bytes(weights.format));
+    TESSERA_RETURN_IF_ERROR(check_element(place, old.format, from, value));
     arith::write_element(old.format, value, constant->bytes.data() + i * format_bytes(old.format));
   }
   // A tensor of its own: others may read the old one.
@@ -89,7 +103,7 @@ Result<Graph> replace_weights(Graph graph, const std::map<std::string, Tensor>& 
                                     [&](const Place& place) { return place.name == name; });
     if (found == places.end()) {
       return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("there is no float product with constants '{}'; there are: {}", name,
+                   fmt::format("there is no product with constants '{}'; there are: {}", name,
                                names_of(places))};
     }
     TESSERA_RETURN_IF_ERROR(replace(graph, *found, tensor));

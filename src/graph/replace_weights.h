@@ -1,4 +1,4 @@
-// Other constants for the float products of a graph: weights that were trained elsewhere.
+// Other constants for the products of a graph: weights that were trained elsewhere.
 #pragma once
 
 #include <map>
@@ -10,10 +10,12 @@
 
 namespace tessera::graph {
 
-// "NODE.weight" and "NODE.bias" of convolutions and matrix products, of float32 or f16 elements:
-// kernels [outputs, inputs per group, rows, columns], matrices [outputs, inputs] (a kernel may
-// be given as such a matrix, and the other way round), biases [outputs]. Each is rounded to the
-// format of the constant in whose place it comes. An error names the tensor and says what there is.
+// "NODE.weight" and "NODE.bias" of convolutions and matrix products: kernels [outputs, inputs per
+// group, rows, columns], matrices [outputs, inputs] (a kernel may be given as such a matrix, and the
+// other way round), biases [outputs]. In the place of floats come floats of any format, each rounded
+// to that of the constant; in the place of an integer product's constants come their integers, zero
+// point included, in any format, floats too where they are whole. An error names the tensor and says
+// what there is.
 Result<Graph> replace_weights(Graph graph, const std::map<std::string, Tensor>& weights);
 
 }  // namespace tessera::graph

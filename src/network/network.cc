@@ -9,6 +9,7 @@
 #include "compile/compile.h"
 #include "graph/build.h"
 #include "graph/replace_weights.h"
+#include "graph/weight_grid.h"
 #include "isa/core_region.h"
 #include "model/import.h"
 #include "network/edges.h"
@@ -146,6 +147,7 @@ Result<std::shared_ptr<const graph::Graph>> graph_from(const Model& model, const
   if (!options.weights.empty()) {
     TESSERA_TRY(graph, graph::replace_weights(std::move(graph), options.weights));
   }
+  graph::put_weights_on_grid(graph, chip.formats.weight_grid());
   report(options, "graph", 1);
   return std::shared_ptr<const graph::Graph>(
       std::make_shared<const graph::Graph>(std::move(graph)));

@@ -127,6 +127,13 @@ void prepare() {
     ModelBuilder strange(13);
     strange.input("x", Format::kF32, {1, 3}).node("Wobble", {"x"}, {"y"}, {}, "odd").output("y");
     save("strange.onnx", strange);
+    Tensor w = Tensor::zeros(Format::kI8, {3, 2});
+    w.as<std::int8_t>()[0] = 5;
+    ModelBuilder integers(13);
+    save("integers.onnx", integers.input("x", Format::kU8, {1, 3})
+                              .initializer("w", w)
+                              .node("MatMulInteger", {"x", "w"}, {"y"}, {}, "m")
+                              .output("y"));
     write_text("text.onnx", "this is not a model\n");
     return true;
   }();

@@ -48,6 +48,7 @@ void prepare();
 // relu.onnx    x [2, 8] -> Relu -> y
 // host.onnx    x [1, 3, 8, 8] -> Conv -> ArgMax "best" -> y: a step that the host runs
 // strange.onnx an operator that no device runs
+// integers.onnx x [1, 3] of u8 -> MatMulInteger "m" (w [3, 2] of i8) -> y
 model::testing::ModelBuilder small_model(bool open);
 
 }  // namespace tessera::cli

@@ -53,6 +53,13 @@ INSTANTIATE_TEST_SUITE_P(Runtimes, DeriveWith,
                                            std::pair("onnxruntime", "onnx")),
                          [](const auto& row) { return std::string(row.param.second); });
 
+TEST(DeriveErrors, AFormThatIsNotWrittenNamesThoseThatAre) {
+  const CommandResult result = tessera({"derive", "relu.onnx", "--to", "tensorflow", "-o", "x.py"});
+  EXPECT_NE(result.status, 0);
+  EXPECT_EQ(result.err,
+            "--to: tensorflow not in {onnx,pytorch,cpp}\nRun with --help for more information.\n");
+}
+
 TEST(Derive, TheEvaluatorFindsAPlantedFaultInItsLayer) {
   const CommandResult run = derive("onnx", {"--verify", "2", "--plant-fault", "classes"});
   EXPECT_EQ(run.status, 1);

@@ -358,6 +358,10 @@ def lines_of(page, scores):
         "$ python3 examples/training/train.py --tessera build/release/src/tools/tessera":
             Shell(needs=("torch",), long="a minute", varying=(r"(?<=loss )[\d.]+", r"0\.\d{4}")),
         "accuracy, float32:                  0.8400": NotRun("needs MNIST; training_test runs a smaller form of it"),
+        "$ python3 examples/training/regain.py --tessera build/release/src/tools/tessera":
+            Shell(needs=("torch",), long="ten seconds", varying=(r"(?<=loss )[\d.]+", r"0\.\d{4}")),
+        "accuracy, reference, bfp:11:11:                         0.9100":
+            NotRun("needs a stored model and pictures; regain_cifar trains it shorter"),
     },
     "examples/firmware/README.md": {
         "tessera run lstm.tasm --input x=random:7 --check-hazards    # outputs, cycles, engines":

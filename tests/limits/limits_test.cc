@@ -252,7 +252,7 @@ TEST(Limits, OddOptions) {
 TEST(Limits, ProgramWithoutOutputs) {
   write_firmware();
   prepare();
-  for (const char* target : {"onnx", "pytorch", "cpp", "tensorflow"}) {
+  for (const char* target : {"onnx", "pytorch", "cpp"}) {
     const CommandResult result =
         tessera({"derive", "no_outputs.tasm", "--to", target, "-o", "t.derived"});
     EXPECT_EQ(result.status, 1);

@@ -193,10 +193,5 @@ TEST(WrittenPytorch, EveryOperatorGivesTheBitsOfTheEvaluator) {
   check_operators(build_pytorch);
 }
 
-TEST(WrittenTensorflow, EveryOperatorGivesTheBitsOfTheEvaluator) {
-  if (!find_python("ast")) GTEST_SKIP() << "no python3 with numpy";
-  check_operators(build_tensorflow);
-}
-
 }  // namespace
 }  // namespace tessera::concord::testing

@@ -12,11 +12,11 @@
 #include "concord/interpret.h"
 #include "concord/steps.h"
 #include "concord/testing/random_graph.h"
+#include "concord/testing/trained_graph.h"
 #include "concord/testing/unrolled.h"
 #include "concord/write/cpp.h"
 #include "concord/write/packed_constant.h"
 #include "concord/write/pytorch.h"
-#include "concord/write/tensorflow.h"
 #include "host/executor.h"
 #include "written_program.h"
 
@@ -59,7 +59,11 @@ struct Suite {
 Suite random_suite() {
   Suite suite;
   const auto count = static_cast<std::uint32_t>(40 / visit_one_in(4, 4));
-  for (std::uint32_t i = 0; i < count; ++i) suite.add(random_graph(kSeed + i, 5));
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Graph graph = random_graph(kSeed + i, 5);
+    if (i % 4 == 3) graph = with_bf16_vectors(std::move(graph));
+    suite.add(std::move(graph));
+  }
   EXPECT_GT(suite.programs.size(), count * 5 / 8);
   return suite;
 }
@@ -91,12 +95,6 @@ TEST(WrittenCpp, RandomGraphsGiveTheBitsOfTheReference) { check_suite(random_sui
 TEST(WrittenPytorch, RandomGraphsGiveTheBitsOfTheReference) {
   if (!find_python("torch")) GTEST_SKIP() << "no python3 with torch and numpy";
   check_suite(random_suite(), build_pytorch);
-}
-
-TEST(WrittenTensorflow, RandomGraphsGiveTheBitsOfTheReference) {
-  if (!find_python("ast")) GTEST_SKIP() << "no python3 with numpy";
-  if (!find_python("tensorflow")) std::printf("no python3 with tensorflow: run by the stand-in\n");
-  check_suite(random_suite(), build_tensorflow);
 }
 
 // The gradient of a written module against that of the float32 functions it stands for.
@@ -172,11 +170,6 @@ TEST(WrittenPytorch, ALoopGivesTheBitsOfItsTurns) {
   check_loop(build_pytorch);
 }
 
-TEST(WrittenTensorflow, ALoopGivesTheBitsOfItsTurns) {
-  if (!find_python("ast")) GTEST_SKIP() << "no python3 with numpy";
-  check_loop(build_tensorflow);
-}
-
 TEST(WrittenPytorch, GradientsAreThoseOfTheFunctionsItStandsFor) {
   const auto python = find_python("torch");
   if (!python) GTEST_SKIP() << "no python3 with torch and numpy";
@@ -188,6 +181,29 @@ TEST(WrittenPytorch, GradientsAreThoseOfTheFunctionsItStandsFor) {
       run_command(*python + " " + TESSERA_WRITERS_SOURCE + "/check_gradient.py " + folder.path(""),
                   folder.path("log"));
   EXPECT_EQ(status, 0) << read_text(folder.path("log"));
+}
+
+// The gradients of what is trained, by the layers of a graph, against those of float functions.
+void check_trained(const Graph& graph, const std::string& layers) {
+  const auto python = find_python("torch");
+  if (!python) GTEST_SKIP() << "no python3 with torch and numpy";
+  const auto software = expand(graph, {.fault_node = "", .trainable = true});
+  ASSERT_TRUE(software.ok()) << software.error().to_string();
+  const Folder folder;
+  build_pytorch(*software, folder);
+  const int status = run_command(*python + " " + TESSERA_WRITERS_SOURCE + "/check_trained.py " +
+                                     folder.path("") + " " + layers,
+                                 folder.path("log"));
+  EXPECT_EQ(status, 0) << read_text(folder.path("log"));
+  std::printf("%s", read_text(folder.path("log")).c_str());
+}
+
+TEST(WrittenPytorch, GradientsOfChannelWiseAndPlainWeightsAreThoseOfFloats) {
+  check_trained(float_layers(Format::kF16, kSeed), "floats");
+}
+
+TEST(WrittenPytorch, GradientsOfIntegerWeightsAreThoseOfFloats) {
+  check_trained(integer_layers(kSeed), "integers");
 }
 
 // The same programs with a rounding of one bit less in their first product.
@@ -298,7 +314,6 @@ TEST(Writers, HostStepsAreRefusedByName) {
   const auto torch = write_pytorch(software, "w");
   ASSERT_FALSE(torch.ok());
   EXPECT_NE(torch.error().to_string().find("'resize_me' (Resize)"), std::string::npos);
-  EXPECT_FALSE(write_tensorflow(software, "w").ok());
 }
 
 TEST(PackedConstant, TakesTheSmallestFormatThatHoldsEveryBit) {

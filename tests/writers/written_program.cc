@@ -13,7 +13,6 @@
 #include "concord/fold/join.h"
 #include "concord/write/cpp.h"
 #include "concord/write/pytorch.h"
-#include "concord/write/tensorflow.h"
 
 namespace tessera::concord::testing {
 
@@ -106,21 +105,6 @@ std::string build_pytorch(const Software& software, const Folder& folder) {
   write_text(folder.path("derived.py"), module->text);
   write_bytes(folder.path("derived.weights"), module->weights);
   return *find_python("torch") + " " + folder.path("derived.py");
-}
-
-std::string build_tensorflow(const Software& software, const Folder& folder) {
-  const auto module = write_tensorflow(software, "derived.weights");
-  EXPECT_TRUE(module.ok()) << module.error().to_string();
-  if (!module.ok()) return "false";
-  const std::string path = folder.path("derived.py"), here = TESSERA_WRITERS_SOURCE;
-  write_text(path, module->text);
-  write_bytes(folder.path("derived.weights"), module->weights);
-  const std::string python = *find_python("ast");
-  EXPECT_EQ(run_command(python + " " + here + "/check_tensorflow.py " + path, folder.path("log")),
-            0)
-      << read_text(folder.path("log"));
-  if (const auto real = find_python("tensorflow")) return *real + " " + path;
-  return "PYTHONPATH=" + here + "/stand_in PYTHONDONTWRITEBYTECODE=1 " + python + " " + path;
 }
 
 std::optional<std::string> find_python(const std::string& module) {

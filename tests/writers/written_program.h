@@ -39,8 +39,6 @@ std::string build_cpp(const Software& software, const Folder& folder);
 // The same without optimisation, which compiles in less time.
 std::string build_cpp_plainly(const Software& software, const Folder& folder);
 std::string build_pytorch(const Software& software, const Folder& folder);
-// Checked, and run by TensorFlow or, where that is not installed, by the stand-in.
-std::string build_tensorflow(const Software& software, const Folder& folder);
 
 // A Python with the module, or nothing.
 std::optional<std::string> find_python(const std::string& module);

@@ -10,6 +10,7 @@
 #include "arith/rounding.h"
 #include "base/check.h"
 #include "concord/expand/expansion.h"
+#include "concord/expand/exponential_steps.h"
 #include "concord/expand/node_expansions.h"
 
 namespace tessera::concord {
@@ -119,7 +120,7 @@ Result<ValueId> binary_steps(Expansion& at, const Node& node, const Operand& a, 
     case BinaryFunction::kPower:
       break;
   }
-  return refuse(node, "a power whose exponent is computed or not one number");
+  return refuse(node, "a power to an integer format; let it have a vector format");
 }
 
 Traits traits_after(BinaryFunction function, const Traits& a, const Traits& b, Format format) {
@@ -158,13 +159,13 @@ Traits traits_after(BinaryFunction function, const Traits& a, const Traits& b, F
   return traits;
 }
 
-// f16 to a fixed power: one more function of one f16.
+// f16 or bf16 to a fixed power: one more function of one number.
 std::optional<Carried> constant_power(Expansion& at, const Node& node, Format format) {
   const auto& attributes = node.as<ElementwiseAttributes>();
   if (attributes.function != BinaryFunction::kPower) return std::nullopt;
   const graph::TensorInfo& base = at.info(node.inputs[0]);
   const Tensor* exponent = at.info(node.inputs[1]).constant.get();
-  if (exponent == nullptr || element_count(exponent->dims) != 1 || base.format != Format::kF16 ||
+  if (exponent == nullptr || element_count(exponent->dims) != 1 || !is_narrow_float(base.format) ||
       at.info(node.outputs[0]).dims != base.dims) {
     return std::nullopt;
   }
@@ -177,7 +178,7 @@ std::optional<Carried> constant_power(Expansion& at, const Node& node, Format fo
   if (power == 0 || std::isnan(power)) return std::nullopt;  // NaN^0 is 1
   Traits traits;
   traits.may_be_infinite = format == Format::kF32;
-  return Carried{look_up(at, x, format, function), traits, false};
+  return Carried{look_up(at, x, base.format, format, function), traits, false};
 }
 
 // Elements of i64 from f64: half to even, saturating, NaN gives 0.
@@ -219,6 +220,20 @@ Result<Carried> to_format(Expansion& at, const Node& node, ValueId value, const 
   Traits after = traits;
   after.may_be_infinite = format == Format::kF32;
   return Carried{round_to_format(steps, value, format, unrounded), after, false};
+}
+
+// a^b to a vector format, of operands whose numbers have at most 24 bits.
+Result<Carried> computed_power(Expansion& at, const Node& node, const Operand& a, const Operand& b,
+                               Format format) {
+  for (const Operand* operand : {&a, &b}) {
+    const bool narrow = is_small_integer(operand->format) && format_bytes(operand->format) <= 2;
+    if (format_is_vector(operand->format) || narrow) continue;
+    return refuse(
+        node, fmt::format("a power of {} and {}", format_name(a.format), format_name(b.format)));
+  }
+  Traits traits;
+  traits.may_be_infinite = format == Format::kF32;
+  return Carried{power_steps(at.steps(), a.value, b.value, format), traits, false};
 }
 
 // x + 0 of i64 in a smaller integer format: a conversion.
@@ -311,6 +326,9 @@ Result<Carried> first_step(Expansion& at, const Node& node, Format working, Form
     return Carried{remainder_in(at.steps(), a.value, working), Traits::finite(), false};
   }
   if (to_integer && is_modular(attributes.function)) return wrapped(at, node, a, b, working);
+  if (attributes.function == BinaryFunction::kPower && format_is_vector(working)) {
+    return computed_power(at, node, a, b, working);
+  }
   TESSERA_TRY(ValueId plain, binary_steps(at, node, a, b));
   if (to_integer && attributes.function == BinaryFunction::kDivide) {
     plain = cut_fraction(at.steps(), plain);
@@ -329,7 +347,7 @@ Result<Carried> function_to_integer(Expansion& at, const Node& node, const Carri
   if (const auto plain = plain_function(steps, activation, wide, x.traits)) {
     return to_format(at, node, *plain, {}, format);
   }
-  if (source != Format::kF16) {
+  if (!is_narrow_float(source)) {
     return refuse(node, fmt::format("'{}' from {} to {} has no exact steps; f16 vectors take it "
                                     "from a table",
                                     unary_function_name(activation.function), format_name(source),
@@ -342,10 +360,10 @@ Result<Carried> function_to_integer(Expansion& at, const Node& node, const Carri
   Carried number = x;
   number.traits.may_be_nan = false;
   if (!x.traits.may_be_nan)
-    return Carried{look_up(at, x, format, function), Traits::finite(), false};
+    return Carried{look_up(at, x, source, format, function), Traits::finite(), false};
   const ValueId is_nan = steps.is_nan(x.value);
   number.value = steps.where(is_nan, steps.f64(1), x.value);
-  const ValueId found = look_up(at, number, format, function);
+  const ValueId found = look_up(at, number, source, format, function);
   const ValueId zero = steps.scalar(steps.format(found), 0);
   return Carried{steps.where(is_nan, zero, found), Traits::finite(), false};
 }
@@ -360,8 +378,6 @@ Result<Carried> function_of_truth(Expansion& at, const Node& node, const Carried
   return refuse(node,
                 fmt::format("'{}' from bool to bool", unary_function_name(activation.function)));
 }
-
-bool is_vector(Format format) { return format == Format::kF16 || format == Format::kF32; }
 
 }  // namespace
 
@@ -396,7 +412,7 @@ Result<Carried> expand_elementwise(Expansion& at, const Node& node) {
   Format source = working;
   TESSERA_TRY(Carried value, first_step(at, node, working, source));
   const bool identity = attributes.activation.function == UnaryFunction::kIdentity;
-  if (is_vector(source) && is_vector(working)) {
+  if (format_is_vector(source) && format_is_vector(working)) {
     TESSERA_TRY(value, expand_activation(at, node, attributes.activation, value, source, working));
   } else if (!identity && format_is_integer(working)) {
     TESSERA_TRY(value, function_to_integer(at, node, value, source, working));
@@ -404,7 +420,8 @@ Result<Carried> expand_elementwise(Expansion& at, const Node& node) {
     TESSERA_TRY(value, function_of_truth(at, node, value));
   } else if (!identity) {
     // Integers are numbers like any other, exact in f32 up to 16 bits.
-    const bool small = is_small_integer(source) && format_bytes(source) <= 2 && is_vector(working);
+    const bool small =
+        is_small_integer(source) && format_bytes(source) <= 2 && format_is_vector(working);
     if (!small) {
       return refuse(node, fmt::format("'{}' from {} to {}",
                                       unary_function_name(attributes.activation.function),

@@ -150,20 +150,37 @@ ValueId plant_fault(Steps& steps, ValueId value) {
   return steps.sub(steps.add(value, shift), shift);
 }
 
-Status check_formats(const graph::Graph& graph, const Node& node) {
+// No language or library that software is written for passes bf16 tensors in and out.
+Status check_bf16(const graph::Graph& graph, const Node& node) {
+  if (node.kind() != NodeKind::kHostStep) return {};
   const auto check = [&](TensorId id) -> Status {
     if (graph.tensor(id).format != Format::kBf16) return {};
-    return refuse(node, "bf16 elements have no derived form; choose f16 or f32 vectors");
+    return refuse(node, fmt::format("its tensor '{}' is bf16, which a host step has no form for; "
+                                    "choose f16 or f32 vectors",
+                                    graph.tensor(id).name));
   };
   for (const TensorId id : node.inputs) TESSERA_RETURN_IF_ERROR(check(id));
   for (const TensorId id : node.outputs) TESSERA_RETURN_IF_ERROR(check(id));
   return {};
 }
 
+Status check_ports(const graph::Graph& graph) {
+  for (const auto* ids : {&graph.inputs, &graph.outputs}) {
+    for (const TensorId id : *ids) {
+      if (graph.tensor(id).format != Format::kBf16) continue;
+      return Error{ErrorCode::kUnsupported,
+                   fmt::format("tensor '{}': derived software has no bf16 inputs and outputs; give "
+                               "the model f32 ones (bf16 vectors inside are derived)",
+                               graph.tensor(id).name)};
+    }
+  }
+  return {};
+}
+
 Status expand_layer(Expansion& at, const Node& node, const ExpandOptions& options) {
   Steps& steps = at.steps();
   Software& software = steps.software();
-  TESSERA_RETURN_IF_ERROR(check_formats(at.graph(), node));
+  TESSERA_RETURN_IF_ERROR(check_bf16(at.graph(), node));
   const auto layer = static_cast<std::int32_t>(software.layers.size());
   const graph::TensorInfo& output = at.info(node.outputs[0]);
   software.layers.push_back(
@@ -286,6 +303,7 @@ Result<Software> expand(const graph::Graph& graph, const ExpandOptions& options)
         "the program has no outputs, so there is nothing to derive; let it write an output "
         "queue or DRAM output"};
   }
+  TESSERA_RETURN_IF_ERROR(check_ports(graph));
   Software software;
   software.name = graph.name;
   Steps steps(software, free_stem(graph));

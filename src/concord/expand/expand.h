@@ -13,9 +13,9 @@ namespace tessera::concord {
 struct ExpandOptions {
   // The result of this node is rounded one bit shorter: a planted fault, to see that it is found.
   std::string fault_node;
-  // Weights and biases of block floating point and Microscaling products are values that may be
-  // changed (Value::trained), in the order PyTorch has them, and are rounded and quantised by
-  // steps.
+  // Constant weights and biases of products are values that may be changed (Value::trained), in the
+  // order PyTorch has them, and are rounded and quantised by steps. Those of integer products are
+  // numbers that stand for integers (Value::elements).
   bool trainable = false;
 };
 

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <random>
 #include <string>
@@ -37,6 +39,15 @@ bool same_number(double a, double b) {
 
 double element(const Tensor& tensor, std::int64_t i) {
   return arith::read_element(tensor.format, tensor.bytes.data() + i * format_bytes(tensor.format));
+}
+
+Tensor converted(const Tensor& tensor, Format format) {
+  Tensor result = Tensor::zeros(format, tensor.dims);
+  for (std::int64_t i = 0; i < element_count(tensor.dims); ++i) {
+    arith::write_element(format, element(tensor, i),
+                         result.bytes.data() + i * format_bytes(format));
+  }
+  return result;
 }
 
 // "" or where the layer's value differs first.
@@ -102,6 +113,30 @@ TEST(Expand, RandomGraphsGiveTheBitsOfTheReferenceAfterEveryLayer) {
   }
   RecordProperty("values_compared", std::to_string(values));
   RecordProperty("refused", refused);
+  EXPECT_LT(refused, 40);
+  EXPECT_GT(values, 100000);
+}
+
+TEST(Expand, RandomGraphsOfBf16VectorsGiveTheBitsOfTheReferenceAfterEveryLayer) {
+  std::int64_t values = 0;
+  int refused = 0;
+  for (std::uint32_t round = 0; round < 150; ++round) {
+    SCOPED_TRACE("seed " + std::to_string(kSeed + round));
+    const auto graph =
+        std::make_shared<const Graph>(testing::with_bf16_vectors(random_graph(kSeed + round, 5)));
+    const auto software = expand(*graph);
+    if (!software.ok()) {
+      ++refused;
+      EXPECT_NE(software.error().to_string().find("cannot be derived exactly"), std::string::npos)
+          << software.error().to_string();
+      continue;
+    }
+    for (const Values kind : {Values::kOrdinary, Values::kEdges}) {
+      const Outcome outcome = compare(graph, *software, random_inputs(*graph, kind, round));
+      EXPECT_EQ(outcome.difference, "") << graph::dump(*graph);
+      values += outcome.values;
+    }
+  }
   EXPECT_LT(refused, 40);
   EXPECT_GT(values, 100000);
 }
@@ -351,10 +386,10 @@ TEST(Expand, TrainableWeightsGiveTheBitsOfConstantOnes) {
   }
 }
 
-// One node over all f16 numbers.
-Graph function_graph(const Activation& activation, Format format) {
+// One node over all numbers of a format of 16 bits.
+Graph function_graph(const Activation& activation, Format source, Format format) {
   Graph graph;
-  graph.tensors = {{"x", Format::kF16, {65536}, nullptr}, {"y", format, {65536}, nullptr}};
+  graph.tensors = {{"x", source, {65536}, nullptr}, {"y", format, {65536}, nullptr}};
   graph::ElementwiseAttributes work;
   work.activation = activation;
   graph.nodes = {{"f", {}, {{0}}, {{1}}, work}};
@@ -363,40 +398,120 @@ Graph function_graph(const Activation& activation, Format format) {
   return graph;
 }
 
-TEST(Expand, EveryFunctionOfEveryF16GivesTheBitsOfTheReference) {
-  Tensor all = Tensor::zeros(Format::kF16, {65536});
+void check_functions(Format source, Format format) {
+  Tensor all = Tensor::zeros(source, {65536});
   for (int i = 0; i < 65536; ++i)
     all.as<std::uint16_t>()[static_cast<std::size_t>(i)] = static_cast<std::uint16_t>(i);
+  if (source == Format::kBf16) all = converted(all, Format::kF32);
   for (int f = 0; f < kUnaryFunctionCount; ++f) {
     Activation activation = {static_cast<UnaryFunction>(f), 0.3f, 0.7f};
     SCOPED_TRACE(std::string(unary_function_name(activation.function)));
-    const auto graph = std::make_shared<const Graph>(function_graph(activation, Format::kF16));
-    const auto software = expand(*graph);
+    Graph graph = function_graph(activation, source, format);
+    if (source == Format::kBf16) graph = testing::with_bf16_vectors(std::move(graph));
+    const auto shared = std::make_shared<const Graph>(std::move(graph));
+    const auto software = expand(*shared);
     ASSERT_TRUE(software.ok()) << software.error().to_string();
-    EXPECT_EQ(compare(graph, *software, {all}).difference, "");
+    EXPECT_EQ(compare(shared, *software, {all}).difference, "");
   }
 }
 
-// Any bits, and numbers around 1, where the logarithm is small.
+TEST(Expand, EveryFunctionOfEveryF16GivesTheBitsOfTheReference) {
+  check_functions(Format::kF16, Format::kF16);
+}
+
+TEST(Expand, EveryFunctionOfEveryBf16GivesTheBitsOfTheReference) {
+  check_functions(Format::kBf16, Format::kBf16);
+}
+
+// Numbers that are exact powers or beside a tie, all exceptions of C's pow, and any bits.
+Tensor power_operands(Format format, bool exponents, std::int64_t count, std::mt19937& random) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double special[] = {0.0, -0.0, 1.0,  -1.0, 2.0,      -2.0,      0.5, 3.0, -3.0,
+                            2.5, 1e-4, -0.5, 1.5,  infinity, -infinity, NAN, 4.0, 100.0};
+  Tensor tensor = Tensor::zeros(format, {count});
+  for (std::int64_t i = 0; i < count; ++i) {
+    double value = special[static_cast<std::size_t>((exponents ? i / std::ssize(special) : i) %
+                                                    std::ssize(special))];
+    if (i >= std::ssize(special) * std::ssize(special)) {
+      const double unit = static_cast<double>(random()) * 0x1p-32;
+      switch (random() % 4) {
+        case 0:
+          value = exponents ? std::floor(unit * 12) - 4 : std::floor(unit * 64) / 8 - 2;
+          break;
+        case 1:
+          value = exponents ? std::floor(unit * 16) / 4 - 2 : std::floor(unit * 40) * 0.25;
+          break;
+        case 2:
+          value = exponents ? unit * 40 - 20 : std::exp2(unit * 20 - 10);
+          break;
+        default:
+          value = exponents ? (unit - 0.5) * 0x1p20 : 1 + (unit - 0.5) * 0x1p-12;
+      }
+    }
+    arith::write_element(format, value, tensor.bytes.data() + i * format_bytes(format));
+  }
+  return tensor;
+}
+
+TEST(Expand, ComputedPowersGiveTheBitsOfTheReference) {
+  std::mt19937 random(kSeed);
+  constexpr Format kFormats[] = {Format::kF16, Format::kF32};
+  for (const Format base : kFormats) {
+    for (const Format exponent : kFormats) {
+      for (const Format format : {Format::kF16, Format::kBf16, Format::kF32}) {
+        SCOPED_TRACE(fmt::format("{} ^ {} to {}", format_name(base), format_name(exponent),
+                                 format_name(format)));
+        constexpr std::int64_t kCount = 20000;
+        Graph graph;
+        graph.tensors = {{"a", base, {kCount}, nullptr},
+                         {"b", exponent, {kCount}, nullptr},
+                         {"p", format, {kCount}, nullptr},
+                         {"y", Format::kF32, {kCount}, nullptr}};
+        graph::ElementwiseAttributes power;
+        power.binary = true;
+        power.function = BinaryFunction::kPower;
+        graph.nodes = {{"power", {}, {{0}, {1}}, {{2}}, power},
+                       {"widen", {}, {{2}}, {{3}}, graph::ElementwiseAttributes{}}};
+        graph.inputs = {{0}, {1}};
+        graph.outputs = {{3}};
+        const auto shared = std::make_shared<const Graph>(std::move(graph));
+        const auto software = expand(*shared);
+        ASSERT_TRUE(software.ok()) << software.error().to_string();
+        const Outcome outcome = compare(shared, *software,
+                                        {power_operands(base, false, kCount, random),
+                                         power_operands(exponent, true, kCount, random)});
+        EXPECT_EQ(outcome.difference, "");
+        EXPECT_EQ(outcome.values, 2 * kCount);
+      }
+    }
+  }
+}
+
+// Any bits, numbers around 1, where the logarithm is small, and some from -16 to 16.
 Tensor many_f32(std::uint32_t seed) {
   std::mt19937 random(seed);
   Tensor tensor = Tensor::zeros(Format::kF32, {65536});
   for (std::size_t i = 0; i < 65536; ++i) {
-    const std::uint32_t bits = i % 2 == 0 ? static_cast<std::uint32_t>(random())
+    const std::uint32_t bits = i % 3 == 0 ? static_cast<std::uint32_t>(random())
                                           : 0x3F800000u + random() % 0x200000u - 0x100000u;
-    tensor.as<float>()[i] = std::bit_cast<float>(bits);
+    tensor.as<float>()[i] = i % 3 == 2
+                                ? static_cast<float>(static_cast<double>(random()) * 0x1p-27 - 16)
+                                : std::bit_cast<float>(bits);
   }
-  const float edges[] = {0.0f, -0.0f, 1.0f, 0x1p-149f, -1.0f, INFINITY, -INFINITY, NAN};
+  const float edges[] = {0.0f,       -0.0f,      1.0f,  0x1p-149f,  -1.0f,  INFINITY,
+                         -INFINITY,  NAN,        20.0f, 0x3p-149f,  -20.0f, -0x1p-149f,
+                         0x1.002p3f, 0x1.002p5f, 1e30f, -0x3p-149f, -1e30f, 0x1.fffffep127f};
   std::copy(std::begin(edges), std::end(edges), tensor.as<float>().begin());
   return tensor;
 }
 
 TEST(Expand, FunctionsOfF32GiveTheBitsOfTheReference) {
   for (const UnaryFunction function :
-       {UnaryFunction::kLog, UnaryFunction::kExp, UnaryFunction::kTanh}) {
+       {UnaryFunction::kLog, UnaryFunction::kExp, UnaryFunction::kTanh, UnaryFunction::kSigmoid,
+        UnaryFunction::kErf, UnaryFunction::kGelu, UnaryFunction::kSilu}) {
     for (const Format format : {Format::kF16, Format::kF32}) {
       SCOPED_TRACE(fmt::format("{} to {}", unary_function_name(function), format_name(format)));
-      Graph made = function_graph({function, 0.0f, 0.0f}, format);
+      Graph made = function_graph({function, 0.0f, 0.0f}, Format::kF16, format);
       made.tensors[0].format = Format::kF32;
       const auto graph = std::make_shared<const Graph>(made);
       const auto software = expand(*graph);

@@ -84,23 +84,19 @@ Carried& Expansion::operand(TensorId id) {
   return carried;
 }
 
-Result<ValueId> Expansion::trained(const Node& node, std::size_t input, const std::string& role,
-                                   const Shape& dims) {
+ValueId Expansion::trained(const Node& node, std::size_t input, const std::string& role,
+                           const Shape& dims) {
   const graph::TensorInfo& source = info(node.inputs[input]);
-  if (source.format != Format::kF16) {
-    return refuse(node, fmt::format("its {} has {} elements, and only f16 can be trained; choose "
-                                    "f16 vectors",
-                                    role, format_name(source.format)));
-  }
+  TESSERA_CHECK(format_is_vector(source.format), "'{}': a {} of {}", node.name, role,
+                format_name(source.format));
   Tensor start = Tensor::zeros(Format::kF32, dims);
   const bool turned = dims.size() == 2;  // [K, N] -> [N, K]
   for (std::int64_t i = 0; i < element_count(dims); ++i) {
     const std::int64_t from = turned ? i % dims[1] * dims[0] + i / dims[1] : i;
-    start.as<float>()[i] = static_cast<float>(
-        arith::read_element(source.format, source.constant->bytes.data() + from * 2));
+    start.as<float>()[i] = static_cast<float>(element_of(*source.constant, from));
   }
   const ValueId parameter = steps_.parameter(std::move(start), node.name + "." + role);
-  return round_parameter(steps_, steps_.cast(parameter, Format::kF64));
+  return round_parameter(steps_, steps_.cast(parameter, Format::kF64), source.format);
 }
 
 void Expansion::begin_activation(const Node& node) {

@@ -38,9 +38,10 @@ class Expansion {
   ValueId wide(graph::TensorId id);
   // Whether the weights and biases of products are to be trained.
   bool trains() const { return trainable_; }
-  // Such a constant (f64, elements of its format), laid out as `dims`; matrices [K, N] as [N, K].
-  Result<ValueId> trained(const graph::Node& node, std::size_t input, const std::string& role,
-                          const Shape& dims);
+  // Such a constant of floats (f64, elements of its format), laid out as `dims`; matrices [K, N] as
+  // [N, K].
+  ValueId trained(const graph::Node& node, std::size_t input, const std::string& role,
+                  const Shape& dims);
   // What follows is a layer of its own: a function that a product's post-processor applies.
   void begin_activation(const graph::Node& node);
   // Tables of functions that are written already.

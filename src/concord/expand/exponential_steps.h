@@ -14,4 +14,8 @@ namespace tessera::concord {
 std::optional<ValueId> exponential_steps(Steps& steps, const Activation& activation, ValueId x,
                                          const Traits& traits, Format format);
 
+// a^b, f64 numbers of at most 24 bits that broadcast, infinities and NaN as in C's pow, rounded once
+// to `format` (f16, bf16 or f32).
+ValueId power_steps(Steps& steps, ValueId a, ValueId b, Format format);
+
 }  // namespace tessera::concord

@@ -20,7 +20,8 @@ Result<Carried> expand_reduce(Expansion& at, const graph::Node& node);
 Result<Carried> expand_elementwise(Expansion& at, const graph::Node& node);
 Result<Carried> expand_move(Expansion& at, const graph::Node& node);
 
-// round(activation(x)) to `format`; x is carried as elements of `source` (f16 or f32).
+// round(activation(x)) to `format`; x is carried as elements of `source` (f16,
+// bf16 or f32).
 Result<Carried> expand_activation(Expansion& at, const graph::Node& node,
                                   const Activation& activation, const Carried& x, Format source,
                                   Format format);
@@ -28,13 +29,19 @@ Result<Carried> expand_activation(Expansion& at, const graph::Node& node,
 // none.
 std::optional<ValueId> plain_function(Steps& steps, const Activation& activation, ValueId x,
                                       const Traits& traits);
-// The values of a function of one f16, for every element of x, as elements of `format`.
+// f16 and bf16: a function of one of them has 65,536 results.
+inline bool is_narrow_float(Format format) {
+  return format == Format::kF16 || format == Format::kBf16;
+}
+// The values of a function of one f16 or bf16 (`source`), for every element of x, as elements of
+// `format`.
 // Elements with the same `name` share their table.
 struct TableFunction {
   std::string name;
   std::function<double(double)> value;
 };
-ValueId look_up(Expansion& at, const Carried& x, Format format, const TableFunction& function);
+ValueId look_up(Expansion& at, const Carried& x, Format source, Format format,
+                const TableFunction& function);
 
 // Elements of an integer format (carried in f64; never -0) from f64: half to even, saturating, NaN
 // gives 0.

@@ -56,10 +56,85 @@ std::vector<double> plain_bias(Expansion& at, const Node& node, std::int64_t cha
   return values;
 }
 
+// Where the sums of a product start, laid out as `dims`: one number a channel.
+Result<ValueId> plain_start(Expansion& at, const Node& node, std::int64_t channels, Shape dims) {
+  if (!at.trains() || node.inputs.size() < 3) {
+    return at.steps().f64s(plain_bias(at, node, channels), std::move(dims));
+  }
+  const ValueId bias = at.trained(node, 2, "bias", {channels});
+  return at.steps().reshape(bias, std::move(dims));
+}
+
+// The taps of a channel-wise convolution and what is added to them, each [taps, channels, 1] and in
+// the working format: the bias to the first, -0 to the others, which changes nothing.
+struct ChannelTaps {
+  ValueId weights, start;
+};
+
+Result<ChannelTaps> constant_taps(Expansion& at, const Node& node, Format working) {
+  const Tensor& w = *at.info(node.inputs[1]).constant;
+  const std::int64_t taps = w.dims[2] * w.dims[3], channels = w.dims[0];
+  Tensor weights = Tensor::zeros(working, {taps, channels, 1}), start = weights;
+  const auto write = [&](Tensor& tensor, std::int64_t i, double value) {
+    arith::write_element(working, value, tensor.bytes.data() + i * format_bytes(working));
+  };
+  const std::vector<double> bias = plain_bias(at, node, channels);
+  for (std::int64_t tap = 0; tap < taps; ++tap) {
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const double weight = element_of(w, c * taps + tap);
+      if (!std::isfinite(weight)) return refuse(node, "a weight is infinite or NaN");
+      write(weights, tap * channels + c, weight);
+      write(start, tap * channels + c, tap == 0 ? bias[static_cast<std::size_t>(c)] : -0.0);
+    }
+  }
+  return ChannelTaps{at.steps().constant(std::move(weights)),
+                     at.steps().constant(std::move(start))};
+}
+
+Result<ChannelTaps> trained_taps(Expansion& at, const Node& node, Format working) {
+  Steps& steps = at.steps();
+  const Shape w = at.info(node.inputs[1]).dims;
+  const std::int64_t taps = w[2] * w[3], channels = w[0];
+  ValueId weights = at.trained(node, 1, "weight", w);
+  weights = steps.transpose(steps.reshape(weights, {channels, taps}), {1, 0});
+  TESSERA_TRY(ValueId start, plain_start(at, node, channels, {1, channels, 1}));
+  if (taps > 1) {
+    const ValueId none = steps.expand(steps.f64(-0.0), {taps - 1, channels, 1});
+    start = steps.concat({start, none}, 0);
+  }
+  return ChannelTaps{steps.cast(steps.reshape(weights, {taps, channels, 1}), working),
+                     steps.cast(start, working)};
+}
+
+// The weights of a convolution as [groups, terms, channels], k = (tap, channel).
+Result<ValueId> plain_kernel(Expansion& at, const Node& node, std::int64_t groups) {
+  Steps& steps = at.steps();
+  const Tensor& w = *at.info(node.inputs[1]).constant;
+  const std::int64_t taps = w.dims[2] * w.dims[3];
+  const std::int64_t channels = w.dims[0] / groups, terms = w.dims[1] * taps;
+  if (at.trains()) {
+    const ValueId weights = at.trained(node, 1, "weight", w.dims);
+    const ValueId rows =
+        steps.reshape(steps.transpose(weights, {0, 2, 3, 1}), {groups, channels, terms});
+    return steps.transpose(rows, {0, 2, 1});
+  }
+  std::vector<double> values(static_cast<std::size_t>(w.dims[0] * terms));
+  for (std::int64_t oc = 0; oc < w.dims[0]; ++oc) {
+    for (std::int64_t k = 0; k < terms; ++k) {
+      const std::int64_t tap = k / w.dims[1], c = k % w.dims[1];
+      const double weight = element_of(w, (oc * w.dims[1] + c) * taps + tap);
+      if (!std::isfinite(weight)) return refuse(node, "a weight is infinite or NaN");
+      values[static_cast<std::size_t>((oc / channels * terms + k) * channels + oc % channels)] =
+          weight;
+    }
+  }
+  return write_weights(steps, values, {groups, terms, channels});
+}
+
 }  // namespace
 
 // Taps in kernel order, each product and each sum rounded to the working format: binary32 for f16
-// operands (the products are exact there), binary64 for f32.
+// and bf16 operands (products of f16 are exact there), binary64 for f32.
 Result<Carried> expand_channel_wise(Expansion& at, const Node& node) {
   Steps& steps = at.steps();
   const auto& conv = node.as<graph::ConvAttributes>();
@@ -67,29 +142,10 @@ Result<Carried> expand_channel_wise(Expansion& at, const Node& node) {
   const Tensor& w = *at.info(node.inputs[1]).constant;
   const Shape& y = at.info(node.outputs[0]).dims;
   const Format output = at.info(node.outputs[0]).format;
-  const Format working = input.format == Format::kF16 ? Format::kF32 : Format::kF64;
+  const Format working = input.format == Format::kF32 ? Format::kF64 : Format::kF32;
   const std::int64_t taps = w.dims[2] * w.dims[3], channels = w.dims[0];
-  std::vector<double> weights(static_cast<std::size_t>(taps * channels));
-  std::vector<double> start(weights.size(), -0.0);  // adding -0 changes nothing
-  for (std::int64_t tap = 0; tap < taps; ++tap) {
-    for (std::int64_t c = 0; c < channels; ++c) {
-      const double weight = element_of(w, c * taps + tap);
-      if (!std::isfinite(weight)) return refuse(node, "a weight is infinite or NaN");
-      weights[static_cast<std::size_t>(tap * channels + c)] = weight;
-      if (tap > 0) continue;
-      start[static_cast<std::size_t>(c)] =
-          node.inputs.size() > 2 ? element_of(*at.info(node.inputs[2]).constant, c) + 0.0 : 0.0;
-    }
-  }
-  const auto constant = [&](const std::vector<double>& values) {
-    Tensor tensor = Tensor::zeros(working, {taps, channels, 1});
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      arith::write_element(
-          working, values[i],
-          tensor.bytes.data() + i * static_cast<std::size_t>(format_bytes(working)));
-    }
-    return steps.constant(std::move(tensor));
-  };
+  TESSERA_TRY(const ChannelTaps kernel,
+              at.trains() ? trained_taps(at, node, working) : constant_taps(at, node, working));
   const Traits traits = at.operand(node.inputs[0]).traits;
   ValueId x = steps.cast(at.operand(node.inputs[0]).value, working);
   if (channels > input.dims[1]) {
@@ -101,15 +157,16 @@ Result<Carried> expand_channel_wise(Expansion& at, const Node& node) {
   x = window_view(steps, x, rows_of(conv, dims, w.dims, y), columns_of(conv, dims, w.dims, y), 0.0);
   x = steps.transpose(x, {0, 2, 4, 1, 3, 5});
   x = steps.reshape(x, {y[0], taps, channels, y[2] * y[3]});
-  x = steps.add(steps.mul(x, constant(weights)), constant(start));
+  x = steps.add(steps.mul(x, kernel.weights), kernel.start);
   if (taps > 1) x = steps.slice(steps.running_sum(x, 1), 1, taps - 1, taps);
   x = steps.cast(steps.reshape(x, y), Format::kF64);
   Traits result = traits;
-  result.may_be_nan |= traits.may_be_infinite || working == Format::kF64;
-  result.may_be_infinite |= working == Format::kF64;
+  // Sums of f16 numbers stay finite.
+  result.may_be_nan |= traits.may_be_infinite || input.format != Format::kF16;
+  result.may_be_infinite |= input.format != Format::kF16;
   result.non_negative = false;
   const ValueId rounded = round_to_format(steps, x, output, result);
-  if (output == Format::kF16) result.may_be_infinite = false;
+  if (output != Format::kF32) result.may_be_infinite = false;
   return finish_product(at, node, rounded, result, conv.post);
 }
 
@@ -119,9 +176,17 @@ Result<Carried> expand_plain_matmul(Expansion& at, const Node& node) {
   const graph::TensorInfo& output = at.info(node.outputs[0]);
   const std::int64_t channels = output.dims.back();
   // [..., M, 1, N] before the axis of terms is taken off.
-  const ValueId start = steps.f64s(plain_bias(at, node, channels), {1, channels});
-  TESSERA_TRY(const ValueId sum, ordered_product(steps, node, at.wide(node.inputs[0]),
-                                                 at.wide(node.inputs[1]), start));
+  TESSERA_TRY(const ValueId start, plain_start(at, node, channels, {1, channels}));
+  const graph::TensorInfo& b = at.info(node.inputs[1]);
+  ValueId weights;
+  if (at.trains() && b.constant != nullptr && b.dims.size() == 2) {
+    const ValueId rows = at.trained(node, 1, "weight", {b.dims[1], b.dims[0]});
+    weights = steps.transpose(rows, {1, 0});
+  } else {
+    weights = at.wide(node.inputs[1]);
+  }
+  TESSERA_TRY(const ValueId sum,
+              ordered_product(steps, node, at.wide(node.inputs[0]), weights, start));
   const ValueId y = round_to_format(steps, sum, output.format, {});
   return finish_product(at, node, y, traits_of_plain_product(output.format), matmul.post);
 }
@@ -136,18 +201,8 @@ Result<Carried> expand_plain_conv(Expansion& at, const Node& node) {
   const std::int64_t channels = w.dims[0] / groups, terms = w.dims[1] * taps;
   ValueId x = taps_matrix(steps, at.wide(node.inputs[0]), conv, w.dims, y);
   x = steps.transpose(steps.reshape(x, {y[0], groups, terms, y[2] * y[3]}), {0, 1, 3, 2});
-  std::vector<double> values(static_cast<std::size_t>(w.dims[0] * terms));
-  for (std::int64_t oc = 0; oc < w.dims[0]; ++oc) {
-    for (std::int64_t k = 0; k < terms; ++k) {
-      const std::int64_t tap = k / w.dims[1], c = k % w.dims[1];
-      const double weight = element_of(w, (oc * w.dims[1] + c) * taps + tap);
-      if (!std::isfinite(weight)) return refuse(node, "a weight is infinite or NaN");
-      values[static_cast<std::size_t>((oc / channels * terms + k) * channels + oc % channels)] =
-          weight;
-    }
-  }
-  const ValueId kernel = write_weights(steps, values, {groups, terms, channels});
-  const ValueId start = steps.f64s(plain_bias(at, node, w.dims[0]), {groups, 1, 1, channels});
+  TESSERA_TRY(const ValueId kernel, plain_kernel(at, node, groups));
+  TESSERA_TRY(const ValueId start, plain_start(at, node, w.dims[0], {groups, 1, 1, channels}));
   TESSERA_TRY(const ValueId sum, ordered_product(steps, node, x, kernel, start));
   ValueId result = steps.reshape(steps.transpose(sum, {0, 1, 3, 2}), y);
   result = round_to_format(steps, result, output.format, {});

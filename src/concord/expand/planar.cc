@@ -163,7 +163,8 @@ Result<Carried> expand_extreme_pool(Expansion& at, const Node& node, const Carri
   }
   ValueId input = steps.cast(x_in.value, Format::kF64);
   if (traits.may_be_infinite) {
-    input = steps.max(steps.min(input, arith::kF16Largest), -arith::kF16Largest);
+    const double largest = largest_element(output.format);
+    input = steps.max(steps.min(input, largest), -largest);
     traits.may_be_infinite = false;
   }
   const ValueId view = window_view(steps, input, rows, columns, maximum ? -kBeyond : kBeyond);
@@ -210,7 +211,8 @@ Result<Carried> expand_median_pool(Expansion& at, const Node& node, const Carrie
   }
   ValueId input = steps.cast(x_in.value, Format::kF64);
   if (traits.may_be_infinite) {
-    input = steps.max(steps.min(input, arith::kF16Largest), -arith::kF16Largest);
+    const double largest = largest_element(output.format);
+    input = steps.max(steps.min(input, largest), -largest);
     traits.may_be_infinite = false;
   }
   const WindowAxis rows = rows_of(pool, x, output.dims), columns = columns_of(pool, x, output.dims);
@@ -239,6 +241,9 @@ Result<Carried> expand_median_pool(Expansion& at, const Node& node, const Carrie
   return Carried{steps.cast(steps.reshape(y, output.dims), carrier(output.format)), traits, false};
 }
 
+// arith/wide_sum.h: sums of other elements are exact.
+bool is_added_in_order(Format format) { return format == Format::kF32 || format == Format::kBf16; }
+
 Result<Carried> expand_average_pool(Expansion& at, const Node& node, const Carried& x_in) {
   Steps& steps = at.steps();
   const auto& pool = node.as<PoolAttributes>();
@@ -253,7 +258,7 @@ Result<Carried> expand_average_pool(Expansion& at, const Node& node, const Carri
   if (pool.input.enabled && pool.input.zero_point != 0) {
     x = steps.sub(x, static_cast<double>(pool.input.zero_point));
   }
-  const bool ordered = input.format == Format::kF32;
+  const bool ordered = is_added_in_order(input.format);
   const ValueId view = window_view(steps, x, rows, columns, 0.0);
   const std::int64_t taps = pool.window_h * pool.window_w;
   Total total;
@@ -314,7 +319,7 @@ bool is_of_squares(ReduceFunction function) {
   return function == ReduceFunction::kSumSquare || function == ReduceFunction::kRootSumSquare;
 }
 
-// A sum of f32 elements and what becomes of it, in float64.
+// A sum of f32 or bf16 elements and what becomes of it, in float64.
 ValueId ordered_result(Steps& steps, ReduceFunction function, ValueId x,
                        const std::vector<std::int64_t>& axes, std::int64_t terms) {
   if (is_of_squares(function)) x = steps.mul(x, x);
@@ -385,7 +390,7 @@ Result<Reduced> reduce_elements(Steps& steps, const Node& node, const Carried& c
     }
   }
   result.traits = unrounded;
-  if (format != Format::kF32) {
+  if (!is_added_in_order(format)) {
     TESSERA_TRY(
         result.value,
         exact_result(steps, node, x, {.axes = attributes.axes, .terms = terms, .elements = format},
@@ -462,7 +467,7 @@ Result<Carried> expand_reduce(Expansion& at, const Node& node) {
   }
   Carried result = {y, traits, false};
   if (attributes.activation.function != UnaryFunction::kIdentity) {
-    if (working != Format::kF16 && working != Format::kF32) {
+    if (!format_is_vector(working)) {
       return refuse(node, "a function of an integer sum");
     }
     TESSERA_TRY(result,

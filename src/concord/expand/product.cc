@@ -119,7 +119,7 @@ Status set_bias(Expansion& at, const Node& node, WeightedSum& sum) {
     return {};
   }
   if (node.inputs.size() < 3) return {};
-  TESSERA_TRY(const ValueId bias, at.trained(node, 2, "bias", {sum.groups * sum.channels}));
+  const ValueId bias = at.trained(node, 2, "bias", {sum.groups * sum.channels});
   sum.trained_bias = at.steps().reshape(bias, bias_dims(sum));
   return {};
 }
@@ -199,7 +199,7 @@ Result<Carried> expand_block_conv(Expansion& at, const Node& node) {
   sum.output = output.format;
   set_moving(at, node, w.dims, sum);
   if (at.trains()) {
-    TESSERA_TRY(const ValueId kernel, at.trained(node, 1, "weight", w.dims));
+    const ValueId kernel = at.trained(node, 1, "weight", w.dims);
     set_trained_weights(steps, steps.transpose(kernel, {0, 2, 3, 1}), sum);
   } else {
     TESSERA_RETURN_IF_ERROR(set_weights(node, kernel_rows(w), w.format, sum));
@@ -241,7 +241,7 @@ Result<Carried> expand_computed_matmul(Expansion& at, const Node& node) {
                       cut_terms(steps, y.value, b_axis, cut), false);
   TESSERA_TRY(const Pair pair, sum_blocks(steps, node, products, plan, bias));
   ValueId result = round_pair(
-      steps, pair, {.format = output, .unit = -200, .subnormal = a.format == Format::kF32});
+      steps, pair, {.format = output, .unit = -200, .subnormal = a.format != Format::kF16});
   Traits traits = Traits::finite();
   for (const auto& [operand, axis] : {std::pair{x, a_axis}, {y, b_axis}}) {
     if (!operand.spoilt.valid()) continue;
@@ -275,7 +275,7 @@ Result<Carried> expand_constant_matmul(Expansion& at, const Node& node) {
                                        .keep_padding = true});
   set_whole_run(steps, x, axis, sum);
   if (at.trains()) {
-    TESSERA_TRY(const ValueId rows, at.trained(node, 1, "weight", {sum.channels, b.dims[0]}));
+    const ValueId rows = at.trained(node, 1, "weight", {sum.channels, b.dims[0]});
     set_trained_weights(steps, rows, sum);
   } else {
     TESSERA_RETURN_IF_ERROR(set_weights(node, matrix_rows(b), b.format, sum));

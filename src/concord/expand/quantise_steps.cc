@@ -14,11 +14,6 @@ namespace {
 
 bool is_micro(const MatrixFormat& matrix) { return matrix.kind == MatrixKind::kMicroscaling; }
 
-double largest_finite(Format source) {
-  return source == Format::kF16 ? arith::kF16Largest
-                                : static_cast<double>(std::numeric_limits<float>::max());
-}
-
 ValueId largest_of_block(Steps& steps, ValueId x, const BlockOperand& operand) {
   const ValueId magnitude = operand.traits.non_negative ? x : steps.abs(x);
   return steps.reduce(Operator::kReduceMaximum, magnitude,
@@ -115,13 +110,13 @@ ValueId take_out_specials(Steps& steps, ValueId x, const BlockOperand& operand, 
   if (is_micro(operand.matrix)) {
     if (!operand.traits.may_be_nan && !operand.traits.may_be_infinite) return x;
     const ValueId number = steps.binary(Operator::kLessOrEqual, steps.abs(x),
-                                        steps.f64(largest_finite(operand.source)));
+                                        steps.f64(largest_element(operand.source)));
     spoilt = steps.cast(steps.unary(Operator::kNot, number), Format::kF64);
     return steps.where(steps.unary(Operator::kNot, number), steps.f64(0), x);
   }
   if (operand.traits.may_be_nan) x = steps.where(steps.is_nan(x), steps.f64(0), x);
   if (operand.traits.may_be_infinite) {
-    x = steps.clip(x, -largest_finite(operand.source), largest_finite(operand.source));
+    x = steps.clip(x, -largest_element(operand.source), largest_element(operand.source));
   }
   return x;
 }

@@ -7,8 +7,8 @@
 //   M = max(|x| * 2^42 (1 + 2^-12), 1.25 * 2^28)        r = (x + M) - M
 //
 // Ties go to even because M's own last bit is 0 whenever x is a tie (x has 12 bits then, M 25).
-// Where |x| (1 + 2^-12) reaches the next binade, x rounds to that power of two in any case. To f32
-// alike, with 2^29 (1 + 2^-25).
+// Where |x| (1 + 2^-12) reaches the next binade, x rounds to that power of two in any case. To bf16
+// alike, with 2^45 (1 + 2^-9) and 1.25 * 2^-81; to f32 with 2^29 (1 + 2^-25).
 #pragma once
 
 #include "arith/format.h"
@@ -25,13 +25,16 @@ struct Traits {
   static Traits finite() { return {.may_be_nan = false, .may_be_infinite = false}; }
 };
 
-// x (f64) rounded once to an element of `format` (f16 or f32), saturating as arith/rounding.h does:
-// f16 results are carried in f64, f32 results in f32.
+// The largest finite number of f16, bf16 or f32.
+double largest_element(Format format);
+
+// x (f64) rounded once to an element of `format` (f16, bf16 or f32), saturating as arith/rounding.h
+// does: f32 results are carried in f32, others in f64.
 ValueId round_to_format(Steps& steps, ValueId x, Format format, const Traits& traits);
 
-// x (f64, finite) rounded to f16, saturating; of a zero +0. A straight-through gradient passes
-// through zeros, too: for numbers that are to be trained.
-ValueId round_parameter(Steps& steps, ValueId x);
+// x (f64, finite) rounded to f16, bf16 or f32, saturating; of a zero +0. f64. A straight-through gradient
+// passes through zeros, too: for numbers that are to be trained.
+ValueId round_parameter(Steps& steps, ValueId x, Format format);
 
 // x (f64, below 2^51) rounded to a whole number, half to even; of -0 it makes +0.
 ValueId round_to_whole(Steps& steps, ValueId x);
@@ -52,7 +55,7 @@ struct PairRounding {
   Format format = Format::kF16;
   // The pair's exact value is a multiple of 2^unit; decides how the rest must be carried.
   int unit = -200;
-  bool zero_sign = true;   // a negative number that underflows must be -0 (f16 only)
+  bool zero_sign = true;   // a negative number that underflows must be -0 (not of f32)
   bool subnormal = false;  // the sum may be below the smallest normal f32
 };
 // sum + rest rounded once; finite. |rest| is at most half a last bit of `sum`.

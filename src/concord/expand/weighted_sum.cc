@@ -134,7 +134,7 @@ Result<ValueId> round_weighted_sum(Steps& steps, const Node& node, const Weighte
   } else {
     TESSERA_TRY(pair, sum_by_blocks(steps, node, sum, ranges));
     rounding.unit = -200;
-    rounding.subnormal = sum.source == Format::kF32;
+    rounding.subnormal = sum.source != Format::kF16;
   }
   return mark_spoilt(steps, round_pair(steps, pair, rounding), sum.spoilt);
 }

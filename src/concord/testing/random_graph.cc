@@ -29,7 +29,7 @@ constexpr BinaryFunction kBinaries[] = {
     BinaryFunction::kAdd,    BinaryFunction::kSubtract, BinaryFunction::kMultiply,
     BinaryFunction::kDivide, BinaryFunction::kMaximum,  BinaryFunction::kMinimum,
     BinaryFunction::kPRelu,  BinaryFunction::kWhen,     BinaryFunction::kUnless,
-    BinaryFunction::kLess,   BinaryFunction::kEqual};
+    BinaryFunction::kLess,   BinaryFunction::kEqual,    BinaryFunction::kPower};
 
 Activation parameters(UnaryFunction function) {
   switch (function) {
@@ -297,7 +297,8 @@ class Grower {
     constexpr UnaryFunction kWide[] = {UnaryFunction::kExp,        UnaryFunction::kSigmoid,
                                        UnaryFunction::kTanh,       UnaryFunction::kSquareRoot,
                                        UnaryFunction::kReciprocal, UnaryFunction::kRelu,
-                                       UnaryFunction::kLog};
+                                       UnaryFunction::kLog,        UnaryFunction::kErf,
+                                       UnaryFunction::kGelu,       UnaryFunction::kSilu};
     const Shape x = dims();
     if (wide) {
       graph::ElementwiseAttributes scale;
@@ -419,6 +420,53 @@ class Grower {
 }  // namespace
 
 Graph random_graph(std::uint32_t seed, int nodes) { return Grower(seed).grow(nodes); }
+
+Graph with_bf16_vectors(Graph graph) {
+  for (graph::TensorInfo& tensor : graph.tensors) {
+    if (tensor.format != Format::kF16) continue;
+    tensor.format = Format::kBf16;
+    if (tensor.constant == nullptr) continue;
+    Tensor constant = Tensor::zeros(Format::kBf16, tensor.dims);
+    for (std::int64_t i = 0; i < element_count(tensor.dims); ++i) {
+      const double value = arith::read_element(Format::kF16, tensor.constant->bytes.data() + i * 2);
+      arith::write_element(Format::kBf16, value, constant.bytes.data() + i * 2);
+    }
+    tensor.constant = std::make_shared<const Tensor>(std::move(constant));
+  }
+  const auto plain = [](MatrixFormat& matrix) {
+    if (matrix.kind != MatrixKind::kInteger) matrix.kind = MatrixKind::kFloat;
+  };
+  std::vector<graph::Node> nodes;
+  const auto convert = [&](const std::string& name, TensorId from, TensorId to) {
+    nodes.push_back({name, {}, {from}, {to}, graph::ElementwiseAttributes{}});
+  };
+  const auto add_f32 = [&](const std::string& name, TensorId like) {
+    graph.tensors.push_back({name, Format::kF32, graph.tensor(like).dims, nullptr});
+    return TensorId{static_cast<std::int32_t>(graph.tensors.size()) - 1};
+  };
+  for (TensorId& input : graph.inputs) {
+    const TensorId outside = add_f32("x", input);
+    convert("narrow", outside, input);
+    input = outside;
+  }
+  for (graph::Node& node : graph.nodes) {
+    if (auto* conv = std::get_if<graph::ConvAttributes>(&node.attributes)) plain(conv->matrix);
+    if (auto* matmul = std::get_if<graph::MatMulAttributes>(&node.attributes))
+      plain(matmul->matrix);
+    if (auto* work = std::get_if<graph::ElementwiseAttributes>(&node.attributes)) {
+      if (work->gain_format == Format::kF16) work->gain_format = Format::kBf16;
+    }
+    nodes.push_back(std::move(node));
+  }
+  for (TensorId& output : graph.outputs) {
+    const TensorId outside = add_f32("y", output);
+    convert("widen", output, outside);
+    output = outside;
+  }
+  graph.nodes = Table<graph::NodeIndex, graph::Node>(nodes.begin(), nodes.end());
+  graph.vector_format = Format::kBf16;
+  return graph;
+}
 
 Graph product_graph(std::uint32_t seed, const MatrixFormat& matrix) {
   return Grower(seed, {1, 72, 3, 34}).grow_products(matrix);

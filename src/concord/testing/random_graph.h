@@ -13,6 +13,10 @@ namespace tessera::concord::testing {
 // A graph of `nodes` nodes; the same for the same seed on every machine.
 graph::Graph random_graph(std::uint32_t seed, int nodes);
 
+// The graph with bf16 vectors in place of f16 ones and plain products in place of those in blocks;
+// inputs and outputs are f32.
+graph::Graph with_bf16_vectors(graph::Graph graph);
+
 // Two convolutions (blocks along channels, and across taps), a product with constants and one of
 // two computed operands, all with this matrix format and of more than one block a sum.
 graph::Graph product_graph(std::uint32_t seed, const MatrixFormat& matrix);

@@ -57,7 +57,7 @@ class PythonText {
     line("        \"\"\"What depends on constants alone.\"\"\"");
     write_stages(schedule_.once);
     for (const ValueId id : schedule_.only_once) line("        del " + names_.of(id));
-    line("\n    def forward(self, *given):");
+    line("\n    def one_run(self, *given):");
     write_forward();
     line("\n\nif __name__ == \"__main__\":\n    main(sys.argv[1:])");
     return std::move(module_);
@@ -99,7 +99,7 @@ class PythonText {
       module_.weights.resize((module_.weights.size() + kAlignment - 1) / kAlignment * kAlignment);
     }
     line("]\nNUMBERS = [\n" + numbers + "]");
-    if (dialect_.names_trained) write_trained();
+    write_trained();
   }
 
   void write_trained() {
@@ -107,6 +107,15 @@ class PythonText {
     for (const ValueId id : schedule_.constants) {
       const Value& value = software_.value(id);
       if (value.trained) line(fmt::format("    {}: {},", id.value, quoted(value.name)));
+    }
+    line("}");
+    line("ELEMENTS = {  # number: those of its step and zero point, lowest and highest, type");
+    for (const ValueId id : schedule_.constants) {
+      const auto& elements = software_.value(id).elements;
+      if (elements == nullptr) continue;
+      line(fmt::format("    {}: ({}, {}, {:.0f}, {:.0f}, \"{}\"),", id.value, elements->step.value,
+                       elements->zero_point.value, elements->lowest, elements->highest,
+                       numpy_name(elements->format)));
     }
     line("}");
   }

@@ -1,4 +1,4 @@
-// What the writers of Python files share: the tables, the file of weights, one statement an
+// What of a Python file is not its library's: the tables, the file of weights, one statement an
 // operation. Internal to src/concord.
 #pragma once
 
@@ -25,10 +25,9 @@ const char* numpy_name(Format format);
 std::string python_tuple(const std::vector<std::int64_t>& numbers);
 
 struct PythonDialect {
-  std::string_view target;     // "PyTorch"
-  std::string_view runtime;    // what the file begins with
-  std::string_view head;       // the class and its constructor
-  bool names_trained = false;  // writes the table of what can be trained
+  std::string_view target;   // "PyTorch"
+  std::string_view runtime;  // what the file begins with
+  std::string_view head;     // the class and its constructor
   // The operation as an expression over the operands' names; "" where a later one includes it.
   std::function<std::string(const Operation&, const std::vector<std::string>&)> expression;
   // Row number `turn` of a tensor, and a list of rows as a tensor; "{}" stands for it.

@@ -26,16 +26,32 @@ constexpr std::string_view kHead =
     "        return {name: getattr(self, f\"v{number}\") for number, name in TRAINED.items()}\n\n"
     "    def save_trained(self, path):\n"
     "        \"\"\"As a safetensors file, for `tessera compile MODEL --weights PATH`.\"\"\"\n"
-    "        write_safetensors(path, self.trained())\n\n"
+    "        write_safetensors(path, {name: self.saved(number) for number, name in "
+    "TRAINED.items()})\n\n"
+    "    def saved(self, number):\n"
+    "        \"\"\"A trained tensor as an array: float32, or the integers that it stands "
+    "for.\"\"\"\n"
+    "        tensor = getattr(self, f\"v{number}\").detach()\n"
+    "        if number not in ELEMENTS:\n"
+    "            return tensor.numpy()\n"
+    "        step, zero_point, lowest, highest, dtype = ELEMENTS[number]\n"
+    "        whole = torch.round(tensor.double() / getattr(self, f\"v{step}\"))\n"
+    "        whole = torch.clamp(whole + getattr(self, f\"v{zero_point}\"), lowest, highest)\n"
+    "        return whole.numpy().astype(dtype)\n\n"
+    "    def forward(self, *given):\n"
+    "        return run_by_run(self.one_run, given)\n\n"
     "    def results(self, *given):\n"
     "        with torch.no_grad():\n"
     "            return [result.contiguous().numpy() for result in self(*given)]\n\n";
 
-// How a table is read (see expand/function_steps.cc): the place of a key is found by four square roots.
+// How a table is read (see expand/function_steps.cc): the place of a key is found by four
+// square roots, that of a bf16 by eight.
 struct LookUp {
   ValueId key;
   bool one_sided = false;
+  bool bf16 = false;
 };
+constexpr int kF16Roots = 4, kBf16Roots = 8;
 
 class TorchExpressions {
  public:
@@ -62,8 +78,9 @@ class TorchExpressions {
     if (const auto found = look_ups_.find(&operation); found != look_ups_.end()) {
       const LookUp& look_up = found->second;
       const std::string places = nested(operation.inputs[1], look_up.key);
-      return fmt::format("look_up({}, {}, lambda k: {}, {})", names[0], name(look_up.key), places,
-                         look_up.one_sided ? "0.0" : "-LARGEST");
+      return fmt::format("look_up({}, {}, lambda k: {}, {}, torch.{})", names[0], name(look_up.key),
+                         places, look_up.one_sided ? "True" : "False",
+                         look_up.bf16 ? "bfloat16" : "float16");
     }
     return expression(operation, names);
   }
@@ -94,7 +111,7 @@ class TorchExpressions {
     }
   }
 
-  // Follows the first operands back to the key: Cast, Floor, [Add, Mul, [Add]], Mul, 4 Sqrt, [Abs].
+  // Follows the first operands back to the key: Cast, Floor, [Add, Mul, [Add]], Mul, Sqrt ..., [Abs].
   void find_look_up(const Operation& gather, const Table<ValueId, int>& readers) {
     LookUp look_up;
     ValueId at = gather.inputs[1];
@@ -103,17 +120,17 @@ class TorchExpressions {
     while (const Operation* operation = maker_[at]) {
       const bool root = operation->op == Operator::kSquareRoot;
       roots += root;
-      if (roots == 4 && !root) {
+      if (roots > 0 && !root) {
         if (operation->op == Operator::kAbsolute) {
           look_up.one_sided = false;
           at = operation->inputs[0];
         }
         break;
       }
-      if (roots > 0 && !root) return;
       at = operation->inputs[0];
     }
-    if (roots != 4) return;
+    if (roots != kF16Roots && roots != kBf16Roots) return;
+    look_up.bf16 = roots == kBf16Roots;
     look_up.key = at;
     std::set<const Operation*> chain;
     if (!collect(gather.inputs[1], look_up.key, readers, chain)) return;
@@ -283,7 +300,6 @@ Result<PythonModule> write_pytorch(const Software& software, const std::string& 
   dialect.target = "PyTorch";
   dialect.runtime = kPytorchRuntime;
   dialect.head = kHead;
-  dialect.names_trained = true;
   dialect.row = "{}[turn]";
   dialect.stack = "torch.stack({})";
   dialect.expression = [&](const Operation& operation, const std::vector<std::string>& operands) {

@@ -22,7 +22,6 @@
 #include "concord/write/cpp.h"
 #include "concord/write/onnx.h"
 #include "concord/write/pytorch.h"
-#include "concord/write/tensorflow.h"
 #include "package/container.h"
 #include "tessera/file.h"
 #include "tools/child_process.h"
@@ -368,7 +367,7 @@ Result<std::vector<std::vector<DerivedRun>>> run_derived(DerivedRuntime runtime,
 }
 
 std::string derived_weights_file(const std::string& target, const std::string& file) {
-  if (target != "pytorch" && target != "tensorflow") return "";
+  if (target != "pytorch") return "";
   return std::filesystem::path(file).replace_extension(".weights").string();
 }
 
@@ -387,8 +386,8 @@ Result<std::size_t> write_derived(const std::string& target, const concord::Soft
   }
   TESSERA_RETURN_IF_ERROR(check_has_place_beside(file));
   const std::filesystem::path weights = derived_weights_file(target, file);
-  const auto write = target == "pytorch" ? concord::write_pytorch : concord::write_tensorflow;
-  TESSERA_TRY(const concord::PythonModule module, write(software, weights.filename().string()));
+  TESSERA_TRY(const concord::PythonModule module,
+              concord::write_pytorch(software, weights.filename().string()));
   OutputFiles files;
   TESSERA_RETURN_IF_ERROR(files.add(weights.string(), module.weights));
   TESSERA_RETURN_IF_ERROR(files.add(file, module.text));

@@ -56,7 +56,7 @@ Result<std::vector<std::vector<DerivedRun>>> run_derived(DerivedRuntime runtime,
 // The second file of write_derived(), beside the first; empty where there is none.
 std::string derived_weights_file(const std::string& target, const std::string& file);
 
-// The file of `target` ("onnx", "pytorch", "cpp", "tensorflow"); a Python module's weights are
+// The file of `target` ("onnx", "pytorch", "cpp"); a Python module's weights are
 // written beside it, under its name with the ending .weights. Gives the file's bytes.
 Result<std::size_t> write_derived(const std::string& target, const concord::Software& software,
                                   const std::string& file);

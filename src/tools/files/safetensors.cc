@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "package/container.h"
 #include "tessera/file.h"
@@ -15,6 +17,14 @@ namespace {
 constexpr std::int64_t kFileBytesMax = std::int64_t{16} << 30;
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kRankMax = 8;
+
+struct Type {
+  std::string_view name;
+  Format format;
+};
+constexpr Type kTypes[] = {{"F32", Format::kF32}, {"F16", Format::kF16}, {"I32", Format::kI32},
+                           {"I16", Format::kI16}, {"U16", Format::kU16}, {"I8", Format::kI8},
+                           {"U8", Format::kU8}};
 
 struct Entry {
   Format format = Format::kF32;
@@ -48,11 +58,13 @@ Result<Entry> read_entry(const nlohmann::json& json, const std::string& place,
   }
   Entry entry;
   const auto type = json["dtype"].get<std::string>();
-  if (type == "F16") {
-    entry.format = Format::kF16;
-  } else if (type != "F32") {
-    return wrong(fmt::format("dtype '{}' is not read; save F32 or F16", type));
+  const auto found = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                  [&](const Type& known) { return known.name == type; });
+  if (found == std::end(kTypes)) {
+    return wrong(
+        fmt::format("dtype '{}' is not read; save F32, F16, I32, I16, U16, I8 or U8", type));
   }
+  entry.format = found->format;
   std::vector<std::int64_t> offsets;
   if (!read_numbers(json["shape"], kRankMax, entry.dims)) {
     return wrong(fmt::format("\"shape\" must be at most {} whole numbers", kRankMax));

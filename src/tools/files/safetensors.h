@@ -17,7 +17,7 @@
 
 namespace tessera::tools {
 
-// F32 and F16 tensors. Errors name the file, the tensor and what is wrong.
+// Tensors of F32, F16, I32, I16, U16, I8 and U8 elements. Errors name the file, the tensor and what is wrong.
 Result<std::map<std::string, Tensor>> parse_safetensors(std::span<const std::byte> bytes,
                                                         const std::string& path);
 Result<std::map<std::string, Tensor>> read_safetensors(const std::string& path);

@@ -291,11 +291,24 @@ Status check_arguments(const DeriveArguments& arguments) {
                            arguments.target)};
 }
 
+// A program does not know of a grid: trained weights would leave it.
+Status check_grid(const DeriveArguments& arguments, const ChipConfig& chip) {
+  if (!arguments.trainable || chip.formats.weight_grid().kind == arith::WeightGridKind::kNone) {
+    return {};
+  }
+  return Error{
+      ErrorCode::kUnsupported,
+      fmt::format("--trainable: weights in '{}' are on a grid, which is not trained through; "
+                  "derive it in a format such as bfp:{}:{}",
+                  format_choice_text(chip.formats), chip.formats.matrix.mantissa_bits_moving,
+                  chip.formats.matrix.mantissa_bits_stationary)};
+}
+
 Status check_trained(const std::string& source, const Summary& summary) {
   if (!summary.trained.empty()) return {};
   return Error{ErrorCode::kUnsupported,
-               fmt::format("--trainable: '{}' has no product of quantised floats with constant "
-                           "weights, so there is nothing to train",
+               fmt::format("--trainable: '{}' has no product with constant weights, so "
+                           "there is nothing to train",
                            source)};
 }
 
@@ -305,6 +318,7 @@ Status derive(const DeriveArguments& arguments) {
   TESSERA_RETURN_IF_ERROR(roles.check());
   TESSERA_TRY(Source source, source_of(arguments, roles));
   TESSERA_RETURN_IF_ERROR(roles.check());
+  TESSERA_RETURN_IF_ERROR(check_grid(arguments, source.chip));
   Derived derived;
   TESSERA_TRY(const auto lifted, concord::lift(source.program, source.chip));
   // In the application's form, whatever the processor's is.
@@ -345,7 +359,7 @@ Action derive_verb(CLI::App& app) {
                  "program (.tprog), firmware (.tasm), package (.tpkg) or ONNX model")
       ->required();
   app.add_option("--to", arguments->target, "what to write")
-      ->check(CLI::IsMember({"onnx", "pytorch", "cpp", "tensorflow"}))
+      ->check(CLI::IsMember({"onnx", "pytorch", "cpp"}))
       ->capture_default_str();
   app.add_option("-o,--output", arguments->output, "file to write")->required();
   app.add_option("--arch", arguments->arch, "architecture (default: the program's or package's)");

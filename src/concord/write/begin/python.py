@@ -1,4 +1,4 @@
-# What the Python files of all libraries share. Above stand dtype_of(), as_tensor() and scalar() of the
+# What of a Python file is not its library's. Above stand dtype_of(), as_tensor() and scalar() of the
 # library, below the tables and class Derived.
 
 

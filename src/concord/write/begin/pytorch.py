@@ -3,11 +3,14 @@
     module = Derived()                   # the weights lie beside this file
     results = module(*inputs)            # tensors (or NumPy arrays) of the ports' formats
 
+Inputs with K times the rows of INPUTS (their first extent) are K runs, one behind another, and
+give K times the rows.
+
 PyTorch has no unsigned numbers of 16 and 32 bits: such ports are int32 and int64 tensors.
 
 The module can be trained through (straight-through estimation): its forward pass is the program's,
-roundings included; with --trainable, weights and biases are parameters in float32, which the
-forward pass rounds and quantises as the compiler does. In the backward pass a rounding counts as nothing, the step of a quantised block
+roundings included; with --trainable, weights and biases are parameters, which the forward pass
+rounds and quantises as the compiler does. In the backward pass a rounding counts as nothing, the step of a quantised block
 as a constant, and a table as the slope it has around the element. An element that is exactly zero
 behind a rounding passes no gradient.
 """
@@ -20,8 +23,6 @@ import torch
 
 # Products of matrices in float32 must be float32 all through.
 torch.set_float32_matmul_precision("highest")
-
-LARGEST = 65504.0
 
 
 class _Straight(torch.autograd.Function):
@@ -40,8 +41,8 @@ class _LookUp(torch.autograd.Function):
     """table[places(key)]; its gradient is the slope between neighbours of the key."""
 
     @staticmethod
-    def forward(ctx, table, key, places, lowest):
-        ctx.table, ctx.places, ctx.lowest = table, places, lowest
+    def forward(ctx, table, key, places, one_sided, dtype):
+        ctx.table, ctx.places, ctx.one_sided, ctx.dtype = table, places, one_sided, dtype
         ctx.save_for_backward(key)
         return gather(table, places(key), 0)
 
@@ -49,23 +50,25 @@ class _LookUp(torch.autograd.Function):
     def backward(ctx, gradient):
         (key,) = ctx.saved_tensors
         step = torch.clamp(torch.abs(key) / 32, min=2.0**-10)
+        largest = torch.finfo(ctx.dtype).max
+        lowest = 0.0 if ctx.one_sided else -largest
 
         def neighbour(x):
-            return torch.clamp(x, ctx.lowest, LARGEST).to(torch.float16).to(key.dtype)
+            return torch.clamp(x, lowest, largest).to(ctx.dtype).to(key.dtype)
 
         above, below = neighbour(key + step), neighbour(key - step)
         rise = gather(ctx.table, ctx.places(above), 0) - gather(ctx.table, ctx.places(below), 0)
         slope = rise.to(key.dtype) / (above - below)
         slope = torch.where(torch.isfinite(slope), slope, torch.zeros_like(slope))
-        return None, gradient * slope, None, None
+        return None, gradient * slope, None, None, None
 
 
 def straight(function, x):
     return _Straight.apply(x, function)
 
 
-def look_up(table, key, places, lowest):
-    return _LookUp.apply(table, key, places, lowest)
+def look_up(table, key, places, one_sided, dtype):
+    return _LookUp.apply(table, key, places, one_sided, dtype)
 
 
 def gather(a, indices, axis):
@@ -100,16 +103,31 @@ def as_tensor(given):
     return torch.from_numpy(given.astype(wider.get(given.dtype.name, given.dtype), copy=True))
 
 
+def run_by_run(one_run, given):
+    """As many runs as the inputs have rows for, their results one behind another."""
+    given = [as_tensor(tensor) for tensor in given]
+    counts = {tensor.shape[0] // dims[0] if dims and tensor.dim() == len(dims) and
+              tensor.shape[0] % max(dims[0], 1) == 0 and dims[0] > 0 else 1
+              for tensor, (_, _, dims) in zip(given, INPUTS)}
+    count = counts.pop() if len(counts) == 1 else 1
+    if count <= 1:
+        return one_run(*given)
+    runs = [one_run(*parts) for parts in zip(*(torch.chunk(tensor, count) for tensor in given))]
+    return tuple(torch.cat([result if result.dim() else result[None] for result in results])
+                 for results in zip(*runs))
+
+
 def scalar(number, dtype):
     return torch.tensor(number, dtype=dtype_of(dtype))
 
 
-def write_safetensors(path, tensors):
-    """Tensors by name, each as float32: the length of the header, the header as JSON, the bytes."""
+def write_safetensors(path, arrays):
+    """Arrays by name: the length of the header, the header as JSON, the bytes."""
     header, blob = {}, b""
-    for name, tensor in tensors.items():
-        array = tensor.detach().numpy().astype("<f4")
-        header[name] = {"dtype": "F32", "shape": list(array.shape),
+    for name, array in arrays.items():
+        array = array.astype(array.dtype.newbyteorder("<"))
+        kind = {"f": "F", "i": "I", "u": "U"}[array.dtype.kind]
+        header[name] = {"dtype": f"{kind}{8 * array.dtype.itemsize}", "shape": list(array.shape),
                         "data_offsets": [len(blob), len(blob) + array.nbytes]}
         blob += array.tobytes()
     text = json.dumps(header).encode()
