@@ -126,7 +126,10 @@ void write_contributed(const Writer& to) {
       .output("y", Format::kU8, {1, 4});
   sums.last_node().set_domain("com.microsoft");
   to.write("model_quantised_sum", sums.bytes());
+}
 
+// Of ai.onnx.ml.
+void write_tables(const Writer& to) {
   ModelBuilder trees;
   trees.input("x", Format::kF32, {1, 2})
       .node("TreeEnsembleRegressor", {"x"}, {"y"},
@@ -311,6 +314,7 @@ int main(int argc, char** argv) {
   const tessera::fuzz::Writer to(argv[1]);
   tessera::fuzz::write_layers(to);
   tessera::fuzz::write_contributed(to);
+  tessera::fuzz::write_tables(to);
   tessera::fuzz::write_graphs(to);
   tessera::fuzz::write_bad_models(to);
   tessera::fuzz::write_tensors(to);

@@ -84,7 +84,7 @@ struct LoadOptions {
   // How many tensors an input of type sequence holds (an optional: 0 or 1). They are the inputs
   // "NAME[0]", "NAME[1]", ...
   std::map<std::string, std::int64_t> lengths = {};
-  // Constants of float products in place of the model's: "LAYER.weight", "LAYER.bias"
+  // Constants of products in place of the model's: "LAYER.weight", "LAYER.bias"
   // (src/graph/replace_weights.h). Trained weights come back this way.
   std::map<std::string, Tensor> weights = {};
   LayerFormats layer_formats = {};
