@@ -43,10 +43,9 @@ tessera_error* submit(DynamicStream& stream, const tessera_run& inputs, Submissi
   if (!tensors.ok()) return make_error(tensors.error());
   // Before the task is on its way.
   auto made = job == nullptr ? nullptr : std::make_unique<tessera_job>();
-  auto submitted =
-      submission.fail_if_full
-          ? stream.submit(std::move(*tensors), std::move(submission.options))
-          : stream.submit_when_room(std::move(*tensors), std::move(submission.options));
+  auto submitted = submission.fail_if_full
+                       ? stream.submit(*tensors, std::move(submission.options))
+                       : stream.submit_when_room(*tensors, std::move(submission.options));
   if (!submitted.ok()) return make_error(submitted.error());
   if (job == nullptr) return nullptr;
   made->job = std::move(*submitted);
