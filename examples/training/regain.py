@@ -97,22 +97,7 @@ def accuracy(outputs, labels):
     return float((outputs.argmax(1) == labels).mean())
 
 
-class Split:
-    """Pictures and classes to train with and for the test, whole batches each."""
-
-    def __init__(self, pictures, labels, arguments):
-        order = numpy.random.default_rng(arguments.seed).permutation(len(pictures))
-        batch = arguments.batch
-        test = max(1, round(len(pictures) * arguments.test / batch)) * batch
-        count = (len(pictures) - test) // batch * batch
-        if count <= 0:
-            raise SystemExit(f"{len(pictures)} pictures are too few for batches of {batch}")
-        self.batch = batch
-        self.test = pictures[order[:test]], labels[order[:test]]
-        self.train = pictures[order[test:test + count]], labels[order[test:test + count]]
-
-
-def regain(student, teacher, split, arguments):
+def regain(student, teacher, data, arguments):
     """Trains; the accuracy on the test pictures before and after each epoch."""
     random = numpy.random.default_rng(arguments.seed)
     groups = [{"params": [tensor], "lr": arguments.rate * float(tensor.detach().square().mean().sqrt())}
@@ -120,12 +105,11 @@ def regain(student, teacher, split, arguments):
     optimiser = torch.optim.Adam(groups)
     steps = torch.optim.lr_scheduler.LambdaLR(
         optimiser, lambda epoch: 1 - 0.9 * epoch / arguments.epochs)
-    accuracies = [accuracy(student.all_outputs(split.test[0]), split.test[1])]
+    accuracies = [accuracy(student.all_outputs(data.test[0]), data.test[1])]
     for epoch in range(arguments.epochs):
         total = 0.0
-        for part in random.permutation(len(split.train[1])).reshape(-1, split.batch):
-            pictures = shown(split.train[0][part], random, arguments.flip)
-            labels = torch.from_numpy(split.train[1][part])
+        for pictures, labels in data.epoch(random):
+            pictures = shown(pictures.numpy(), random, arguments.flip)
             with torch.no_grad():
                 taught = teacher.log_probabilities(pictures)
             ours = student.log_probabilities(pictures)
@@ -136,26 +120,24 @@ def regain(student, teacher, split, arguments):
             optimiser.step()
             total += float(loss.detach()) * len(labels)
         steps.step()
-        accuracies.append(accuracy(student.all_outputs(split.test[0]), split.test[1]))
-        print(f"  epoch {epoch + 1}: loss {total / len(split.train[1]):.4f}, "
+        accuracies.append(accuracy(student.all_outputs(data.test[0]), data.test[1]))
+        print(f"  epoch {epoch + 1}: loss {total / len(data.train[1]):.4f}, "
               f"test accuracy {accuracies[-1]:.4f}", flush=True)
     return accuracies
 
 
-def own_model(split, processor, arguments):
+def own_model(data, processor, arguments):
     """The network of train.py, trained in float32 on the training pictures."""
-    network = train.make_network(split.train[0], int(split.train[1].max()) + 1)
+    network = train.make_network(data.train[0], int(data.train[1].max()) + 1)
     random = numpy.random.default_rng(arguments.seed)
     optimiser = torch.optim.Adam(network.parameters(), lr=3e-3)
     for _ in range(12):
-        for part in random.permutation(len(split.train[1])).reshape(-1, split.batch):
-            loss = torch.nn.functional.cross_entropy(
-                network(torch.from_numpy(split.train[0][part])),
-                torch.from_numpy(split.train[1][part]))
+        for pictures, labels in data.epoch(random):
+            loss = torch.nn.functional.cross_entropy(network(pictures), labels)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-    return processor.export(network, split.train[0][:split.batch])
+    return processor.export(network, data.train[0][:data.batch])
 
 
 def on_processor(processor, student, pictures):
@@ -168,35 +150,35 @@ def main():
     torch.manual_seed(arguments.seed)
     pictures, labels = (digits.stored(arguments.images, arguments.labels) if arguments.images
                         else digits.drawn(arguments.pictures, arguments.seed))
-    split = Split(pictures * numpy.float32(arguments.white), labels, arguments)
-    print(f"{len(split.train[1])} pictures to train with, {len(split.test[1])} for the test; "
+    data = train.Data(pictures * numpy.float32(arguments.white), labels, arguments)
+    print(f"{len(data.train[1])} pictures to train with, {len(data.test[1])} for the test; "
           f"format {arguments.format}, reference {arguments.reference}")
     with tempfile.TemporaryDirectory() as folder:
         wide = Processor(arguments, folder, arguments.reference)
         narrow = Processor(arguments, folder, arguments.format)
-        model = arguments.model or own_model(split, wide, arguments)
+        model = arguments.model or own_model(data, wide, arguments)
         wide.compile(model)
         teacher = Derived(wide.derive("reference"))
         narrow.compile(model)
         student = Derived(narrow.derive())
-        reference = accuracy(teacher.all_outputs(split.test[0]), split.test[1])
-        accuracies = regain(student, teacher, split, arguments)
+        reference = accuracy(teacher.all_outputs(data.test[0]), data.test[1])
+        accuracies = regain(student, teacher, data, arguments)
         student.module.save_trained(narrow.path("trained.safetensors"))
         narrow.compile(model, narrow.path("trained.safetensors"))
-        inside = student.all_outputs(split.test[0])
-        outside = on_processor(narrow, student, split.test[0])
+        inside = student.all_outputs(data.test[0])
+        outside = on_processor(narrow, student, data.test[0])
     same = inside.astype(outside.dtype).tobytes() == outside.tobytes()
     rows = [(f"reference, {arguments.reference}", reference),
             (f"before training, {arguments.format}", accuracies[0]),
             ("after training, derived module", accuracies[-1]),
-            (f"after training, {arguments.device} (the program)", accuracy(outside, split.test[1]))]
+            (f"after training, {arguments.device} (the program)", accuracy(outside, data.test[1]))]
     for name, value in rows:
         print(f"accuracy, {name + ':':<45} {value:.4f}")
     print(f"{outside.size} results of {len(outside)} test pictures: "
           f"{'equal, bit for bit' if same else 'DIFFERENT'}")
     accuracy_page.write(
         arguments.plot, f"Training through {arguments.format}",
-        f"{len(split.train[1])} pictures to train with, {len(split.test[1])} for the test.",
+        f"{len(data.train[1])} pictures to train with, {len(data.test[1])} for the test.",
         [(arguments.reference, reference), ("before", accuracies[0])], accuracies, rows)
     print(f"wrote {arguments.plot}")
     sys.exit(0 if same else 1)
