@@ -33,7 +33,8 @@ double across_taps_cost(const SumShape& of) {
   const std::int64_t n = of.native_dimension;
   const std::int64_t sum = of.kernel_h * of.kernel_w * of.channels;
   const auto pixels = static_cast<double>(of.pixels);
-  const double cost = static_cast<double>(sum / n) * matrix_cost(of, pixels, 1);
+  const std::int64_t whole = sum / n;
+  const double cost = static_cast<double>(whole) * matrix_cost(of, pixels, 1);
   if (sum % n == 0) return cost;
   return cost + matrix_cost(of, pixels / static_cast<double>(sides_across_taps(of)), 1);
 }

@@ -55,8 +55,8 @@ TEST(FollowPixels, EachElementComesToItsPlace) {
   for (std::int64_t row = 0; row < kBlock * kRows; ++row) {
     for (std::int64_t column = 0; column < kBlock * kColumns; ++column) {
       const std::int64_t channel = row % kBlock * kBlock + column % kBlock;
-      expected.push_back(
-          static_cast<double>((channel * kRows + row / kBlock) * kColumns + column / kBlock));
+      const std::int64_t element = (channel * kRows + row / kBlock) * kColumns + column / kBlock;
+      expected.push_back(static_cast<double>(element));
     }
   }
   EXPECT_EQ(reals(*at), expected);

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "arith/format.h"
+
 namespace tessera::graph {
 
 namespace {

@@ -102,7 +102,8 @@ class FailingWrites : public ::testing::TestWithParam<Output> {
       if (word.starts_with('@')) word = folder() + word.substr(1);
     }
     fs::remove("told");
-    return tessera(arguments, {"LD_PRELOAD=" TESSERA_FAIL_CALLS, "TESSERA_FAIL_FOLDER=" + folder(),
+    const std::string calls = "LD_PRELOAD=" TESSERA_FAIL_CALLS;
+    return tessera(arguments, {calls, "TESSERA_FAIL_FOLDER=" + folder(),
                                "TESSERA_FAIL_AT=" + std::to_string(at),
                                std::string("TESSERA_FAIL_HOW=") + fault.how,
                                "TESSERA_FAIL_ERROR=" + std::to_string(fault.error),

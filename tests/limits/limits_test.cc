@@ -214,7 +214,7 @@ void sweep_options(Sample& sample, const Arguments& command, const Arguments& op
     for (const std::string& value : odd_values()) {
       if (!sample.next()) continue;
       Arguments arguments = command;
-      arguments.push_back(option + "=" + value);
+      arguments.push_back(std::string(option).append("=").append(value));
       expect_orderly({.address_space = rlim_t{3} << 30}, arguments);
     }
   }

@@ -1,5 +1,6 @@
 #include "written_program.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -113,7 +114,8 @@ std::optional<std::string> find_python(const std::string& module) {
   if (const auto known = found.find(module); known != found.end()) return known->second;
   std::optional<std::string>& result = found[module];
   for (const std::string python : {"python3", "/usr/bin/python3"}) {
-    if (run_command(python + " -c 'import numpy, " + module + "'", "/dev/null") == 0) {
+    const std::string command = fmt::format("{} -c 'import numpy, {}'", python, module);
+    if (run_command(command, "/dev/null") == 0) {
       return result = python;
     }
   }
