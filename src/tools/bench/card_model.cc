@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "arch/architecture_file.h"
 #include "network/network.h"
 #include "tools/bench/zoo_run.h"
+#include "tools/files/stored_files.h"
 #include "tools/terminal/console.h"
 #include "tools/workloads/card_model.h"
 #include "tools/workloads/zoo_graph.h"
@@ -27,38 +27,30 @@ struct Row {
   std::string error;  // why there is none
 };
 
-// Names of the zoo, or files.
-Result<std::vector<std::string>> names_of(const CardModelSuite& suite) {
-  std::vector<std::string> names;
+// A network of the zoo by its name, or a model of the folder.
+struct Source {
+  std::string name;
+  std::optional<StoredFile> file = {};
+};
+
+Result<std::vector<Source>> sources_of(const CardModelSuite& suite) {
+  std::vector<Source> sources;
   if (suite.models.empty() || !suite.networks.empty()) {
     TESSERA_TRY(const std::vector<zoo::ZooNetwork> networks, zoo_networks(suite.networks));
-    for (const zoo::ZooNetwork& network : networks) names.emplace_back(network.name);
+    for (const zoo::ZooNetwork& network : networks) sources.push_back({std::string(network.name)});
   }
-  if (suite.models.empty()) return names;
-  std::vector<std::string> files;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(suite.models, error), end; !error && at != end;
-       at.increment(error)) {
-    if (at->path().extension() == ".onnx") files.push_back(at->path().string());
-  }
-  if (error) {
-    return Error{ErrorCode::kUnavailable,
-                 fmt::format("cannot read the folder '{}': {}", suite.models, error.message())};
-  }
-  if (files.empty()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("there is no model (.onnx) in the folder '{}'", suite.models)};
-  }
-  std::ranges::sort(files);
-  names.insert(names.end(), files.begin(), files.end());
-  return names;
+  if (suite.models.empty()) return sources;
+  TESSERA_TRY(std::vector<StoredFile> files, stored_files(suite.models));
+  for (StoredFile& file : files) sources.push_back({file.name, std::move(file)});
+  return sources;
 }
 
-bool is_file(const std::string& name) { return name.ends_with(".onnx"); }
-
-Result<Network> load(const std::string& name, const CardModelSuite& suite, const ChipConfig& chip) {
-  if (is_file(name)) return Network::load(name, {.arch = suite.arch});
-  TESSERA_TRY(const auto graph, zoo_graph(name, chip, {}));
+Result<Network> load(const Source& source, const CardModelSuite& suite, const ChipConfig& chip) {
+  if (source.file) {
+    TESSERA_TRY(const LoadOptions options, load_options(*source.file, suite.arch));
+    return Network::load(source.file->path, options);
+  }
+  TESSERA_TRY(const auto graph, zoo_graph(source.name, chip, {}));
   return network::network_from_graph(graph, chip, {});
 }
 
@@ -71,7 +63,6 @@ std::vector<int> cores_of(const CardModelSuite& suite, const ChipConfig& chip) {
 
 Row run(const std::string& name, const Network& network, int cores, const CardModelSuite& suite) {
   Row row{.network = name, .cores = cores, .run = {}, .random = {}, .error = {}};
-  if (is_file(name)) row.network = std::filesystem::path(name).stem().string();
   const NetworkState& state = network.state();
   const auto placement = spread_cores(state.chip, 1, cores);
   auto found = placement.ok() ? run_card_model(state, *placement, CoreSplit::kAuto)
@@ -184,20 +175,19 @@ nlohmann::json to_json(const Row& row) {
 
 Status run_card_model_suite(const CardModelSuite& suite) {
   TESSERA_TRY(const ChipConfig chip, load_chip_config(suite.arch));
-  TESSERA_TRY(const std::vector<std::string> names, names_of(suite));
+  TESSERA_TRY(const std::vector<Source> sources, sources_of(suite));
   const std::vector<int> cores = cores_of(suite, chip);
   const ProgressCallback progress = progress_bar();
   std::vector<Row> rows;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (progress) progress("card model", static_cast<double>(i) / std::ssize(names));
-    const auto network = load(names[i], suite, chip);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (progress) progress("card model", static_cast<double>(i) / std::ssize(sources));
+    const auto network = load(sources[i], suite, chip);
     if (!network.ok()) {
-      if (!is_file(names[i])) return network.error().with_context(names[i]);
-      const std::string stem = std::filesystem::path(names[i]).stem().string();
-      rows.push_back({stem, cores.front(), {}, {}, network.error().to_string()});
+      if (!sources[i].file) return network.error().with_context(sources[i].name);
+      rows.push_back({sources[i].name, cores.front(), {}, {}, network.error().to_string()});
       continue;
     }
-    for (const int count : cores) rows.push_back(run(names[i], *network, count, suite));
+    for (const int count : cores) rows.push_back(run(sources[i].name, *network, count, suite));
   }
   if (!suite.json) {
     print(rows);
