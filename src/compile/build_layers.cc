@@ -173,7 +173,7 @@ Status set_planar(const graph::Graph& graph, const Node& node, const ChipConfig&
       const auto& reduce = node.as<ReduceAttributes>();
       task.mode = isa::PlanarMode::kReduction;
       task.reduce = {.function = reduce.function,
-                     .over_rows = layer.inputs[0].rows() > 1,
+                     .over_rows = layer.output.rows() == 1 && layer.inputs[0].rows() > 1,
                      .over_columns = true,
                      .activation = reduce.activation,
                      .input = reduce.input,

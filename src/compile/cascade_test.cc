@@ -94,6 +94,17 @@ TEST(Cascade, ResidualBranchReadsTheRingOfItsTrunk) {
   EXPECT_EQ(transferred_bytes(program), 2 * 32 * 128 * 128 * 2);
 }
 
+// The views that the reductions would take by themselves have rows on partitions.
+TEST(Cascade, ReductionsTakeRowsAsTheyAreMade) {
+  GraphBuilder builder(1);
+  const auto x = builder.conv(builder.input({1, 16, 128, 128}), {32, 3, 1, 1});
+  builder.output(x);
+  builder.output(builder.reduce(x, {3}, ReduceFunction::kMinimum));
+  builder.output(builder.reduce(x, {3}, ReduceFunction::kMaximum));
+  const Program program = build(builder.take(), slow_memory_chip(24576));
+  EXPECT_EQ(transferred_bytes(program), (16 * 128 * 128 + 32 * 128 * 128 + 2 * 32 * 128) * 2);
+}
+
 TEST(Cascade, WhereTheArrayIsTheBottleneckLayersRunOneByOne) {
   ChipConfig chip = slow_memory_chip(24576);
   tessera::testing::set_flat_memory(chip, 1024, 1);

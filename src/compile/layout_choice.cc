@@ -5,6 +5,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -406,6 +407,9 @@ class Chooser {
   Cycles layout_cost(const StorageState& state, const StorageView& whole) const {
     const Format format = format_of(whole.storage);
     const BufferLayout layout(whole, format, chip_.state_buffer.partitions);
+    if (state.counted == nullptr && layout.bytes() > chip_.state_buffer.bytes_per_partition) {
+      return passing_cost(state, whole);
+    }
     Cycles cycles = 0;
     for (const std::size_t writer : state.writers) {
       const StorageView& view = nodes_[writer].now().output;
@@ -429,6 +433,30 @@ class Chooser {
       cycles += turning_cost(layout, view);
     }
     return cycles;
+  }
+
+  // The buffer has no room for all of it: rows are handed over as they are made (find_cascade.h), or all
+  // is stored, and loaded by every reader that cannot take them so.
+  Cycles passing_cost(const StorageState& state, const StorageView& whole) const {
+    const bool has_rows = whole.images() == 1 && whole.rows() > 1;
+    const BufferLayout row(whole, format_of(whole.storage), chip_.state_buffer.partitions,
+                           has_rows ? 1 : 0);
+    const auto passes = [&](const StorageView& view, Start start) {
+      return has_rows && view.rows() == whole.rows() && view.strides[2] == whole.strides[2] &&
+             fit_view(row, view, start) == Fit::kWhole;
+    };
+    Cycles stores = 0, loads = 0;
+    bool handed_over = true;
+    for (const std::size_t writer : state.writers) {
+      const StorageView& view = nodes_[writer].now().output;
+      stores += transfer_cycles(view);
+      handed_over = handed_over && passes(view, start_of_results(writer));
+    }
+    for (const auto& [node, input] : state.readers) {
+      const StorageView& view = nodes_[node].now().inputs[input];
+      if (!handed_over || !passes(view, start_of(node))) loads += transfer_cycles(view);
+    }
+    return loads == 0 ? 0 : stores + loads;
   }
 
   // ---- storages with many operands ---------------------------------------------------------------
@@ -654,8 +682,25 @@ class Chooser {
     return best != before;
   }
 
-  // Element-wise nodes and reductions that hand tensors of one rank to each other.
+  // Element-wise nodes and reductions that hand tensors of one rank to each other; and those that touch
+  // tensors of one rank together, whoever makes them.
   void find_groups() {
+    find_groups([](const Links& links, TensorId id) { return links.maker[id]; });
+    const std::size_t count = groups_.size();
+    find_groups([](const Links& links, TensorId id) { return links.first[id]; });
+    std::set<std::vector<std::size_t>> seen(groups_.begin(),
+                                            groups_.begin() + static_cast<std::ptrdiff_t>(count));
+    std::erase_if(groups_, [&, at = std::size_t{0}](const auto& group) mutable {
+      return at++ >= count && seen.contains(group);
+    });
+  }
+
+  // Of nodes with a choice: who makes a tensor, and who makes or reads it first; -1: none.
+  struct Links {
+    Table<TensorId, std::ptrdiff_t> maker, first;
+  };
+  template <typename Partner>
+  void find_groups(Partner&& partner) {
     std::vector<std::size_t> root(nodes_.size());
     std::iota(root.begin(), root.end(), std::size_t{0});
     const auto find = [&](std::size_t i) {
@@ -667,18 +712,23 @@ class Chooser {
       return !nodes_[i].candidates.empty() &&
              (kind == NodeKind::kElementwise || kind == NodeKind::kReduce);
     };
-    Table<TensorId, std::ptrdiff_t> producer(graph_.tensors.size(), -1);
+    const auto rank_of = [&](TensorId id) { return graph_.tensor(id).dims.size(); };
+    const Table<TensorId, std::ptrdiff_t> none(graph_.tensors.size(), -1);
+    Links links{.maker = none, .first = none};
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      const Node& node = graph_.nodes[i];
       if (!flexible(i)) continue;
-      const std::size_t rank = graph_.tensor(node.outputs[0]).dims.size();
+      const Node& node = graph_.nodes[i];
+      // A choice names an axis of it.
+      const std::size_t rank =
+          rank_of(node.kind() == NodeKind::kReduce ? node.inputs[0] : node.outputs[0]);
       for (const TensorId id : node.inputs) {
-        const std::ptrdiff_t from = producer[id];
-        if (from >= 0 && graph_.tensor(id).dims.size() == rank) {
-          root[find(i)] = find(static_cast<std::size_t>(from));
-        }
+        if (rank_of(id) != rank) continue;
+        if (links.first[id] < 0) links.first[id] = static_cast<std::ptrdiff_t>(i);
+        const std::ptrdiff_t other = partner(links, id);
+        if (other >= 0) root[find(i)] = find(static_cast<std::size_t>(other));
       }
-      producer[node.outputs[0]] = static_cast<std::ptrdiff_t>(i);
+      if (rank_of(node.outputs[0]) != rank) continue;
+      links.maker[node.outputs[0]] = links.first[node.outputs[0]] = static_cast<std::ptrdiff_t>(i);
     }
     std::vector<std::vector<std::size_t>> members(nodes_.size());
     for (std::size_t i = 0; i < nodes_.size(); ++i) {

@@ -121,26 +121,6 @@ class SplitModel::Implementation {
       const graph::NodeIndex node = layers()[layer].node;
       const LayerSide& side = sides_[node < 0 ? 0 : way_of(node)][layer];
       demands.push_back(demand_of(layer, stores, way_of));
-      if (getenv("DBGT")) {
-        const LayerDemand& d = demands.back();
-        fprintf(stderr,
-                "DBGL %d %s way %d stored bytes %.0f bursts %.0f cycles %.0f longest %.0f | side "
-                "stores useful %.0f pad %.2f mem/B %.4f loads useful %.0f pad %.2f mem/B %.4f | "
-                "core0 compute %.0f steps %.0f slices %.0f bands %.0f tasks %d stores %.0f writes "
-                "%.0f copies %d copied %.0f kernels %.0f",
-                (int)layer, layers()[layer].name.c_str(), node < 0 ? -1 : (int)way_of(node),
-                stores.by_layer[layer].bytes, stores.by_layer[layer].bursts,
-                stores.by_layer[layer].cycles, stores.by_layer[layer].longest, side.stores.useful,
-                side.stores.padding(), side.stores.memory_per_byte(), side.loads.useful,
-                side.loads.padding(), side.loads.memory_per_byte(), d.cores[0].compute,
-                d.cores[0].steps, d.cores[0].slices, d.cores[0].bands, (int)d.cores[0].tasks,
-                d.cores[0].stores, d.cores[0].writes, d.copies, d.copied, d.kernels);
-        for (const auto& o : d.operands)
-          fprintf(stderr, " {loaded %.0f links %.0f passage %.0f loads %.0f late %.0f needs %d}",
-                  o.loaded, o.links, o.passage.empty() ? -1.0 : o.passage[0], o.loads, o.late,
-                  o.needs.empty() ? -1 : (int)o.needs[0].size());
-        fprintf(stderr, "\n");
-      }
       std::vector<double>& shares = result.shares.emplace_back();
       const double moved = cost(layer, way_of).moved();
       for (std::size_t core = 0; core < cores_; ++core) {

@@ -102,6 +102,8 @@ Result<Graph> build_with(const model::Model& model, const BuildOptions& options,
   TESSERA_RETURN_IF_ERROR(checked("fuse_converters"));
   arrange_axes(graph);
   TESSERA_RETURN_IF_ERROR(checked("arrange_axes"));
+  order_small_nodes(graph);
+  TESSERA_RETURN_IF_ERROR(checked("order_small_nodes"));
   set_mantissa_bits(graph, options.layers.mantissa_bits);
   if (owner != nullptr) own_constants(graph, owner);
   return graph;

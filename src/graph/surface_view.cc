@@ -285,11 +285,13 @@ Result<NodeViews> reduce_views(const Graph& graph, const Node& node, const ViewC
   if (!reduce_axes(kept, 2) || !reduce_axes(reduced, 2)) return cannot_spread(node);
   NodeViews views;
   views.inputs.resize(1);
-  if (kept.size() == 2) place(kept[0], kImages, views);
+  const bool in_rows = choice.channel_axis >= 0 && reduced.size() == 1 && kept.size() == 2;
+  if (kept.size() == 2) place(kept[0], in_rows ? kRows : kImages, views);
   if (!kept.empty()) place(kept.back(), kChannels, views);
   if (reduced.size() == 2) place(reduced[0], kRows, views);
   if (!reduced.empty()) place(reduced.back(), kColumns, views);
-  views.output.extents[kRows] = views.output.extents[kColumns] = 1;
+  if (!in_rows) views.output.extents[kRows] = 1;
+  views.output.extents[kColumns] = 1;
   return views;
 }
 

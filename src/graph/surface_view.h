@@ -28,7 +28,8 @@ struct StridedView {
 //   Elementwise: axes of equal broadcast behaviour are merged, then spread over the four axes; the
 //                channel axis is the one the tensor's producer and users prefer (NCHW channels for
 //                rank 4 and 3, the last axis otherwise)
-//   Reduce:      reduced axes become rows and columns, kept axes channels and images
+//   Reduce:      reduced axes become rows and columns, kept axes channels and images; where a choice
+//                names the channels and a single axis is reduced, kept axes become channels and rows
 // A single long axis in place of an element-wise node's rows and columns is split in two, so that a
 // row fits in the buffer.
 // An error (unsupported) names the node when its axes cannot be spread over four; of a graph that

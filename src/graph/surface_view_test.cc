@@ -112,6 +112,18 @@ TEST(SurfaceView, AReductionOverTheFirstAxisReadsAcrossRows) {
   EXPECT_EQ(views.inputs[0], (StridedView{{1, 4, 1, 6}, {0, 1, 0, 4}}));
 }
 
+TEST(SurfaceView, WhatIsReducedAlongColumnsKeepsItsRowsWhereChannelsAreNamed) {
+  Sketch sketch;
+  ReduceAttributes attributes;
+  attributes.axes = {3};
+  sketch.node({sketch.add({1, 3, 4, 5})}, sketch.add({1, 3, 4, 1}), attributes);
+  EXPECT_EQ(sketch.views(0).inputs[0].extents, (std::array<std::int64_t, 4>{3, 4, 1, 5}));
+  const auto views = node_views(sketch.graph, sketch.graph.nodes[0], {.channel_axis = 1});
+  ASSERT_TRUE(views.ok());
+  EXPECT_EQ(views->inputs[0], (StridedView{{1, 3, 4, 5}, {0, 20, 5, 1}}));
+  EXPECT_EQ(views->output, (StridedView{{1, 3, 4, 1}, {0, 4, 1, 0}}));
+}
+
 TEST(SurfaceView, AxesThatCannotBeSpreadAreRefusedByNodeName) {
   Sketch sketch;
   ReduceAttributes attributes;

@@ -11,7 +11,7 @@
 // the one that makes the fewest elements is taken. Tensors of more axes than a copy has are turned
 // and repeated by several Moves. Nodes that can be seen as they are stay untouched.
 //
-// Before: formats are settled, and no pass follows. After: every node has its views. No value
+// Before: formats are settled, and no pass follows but order_small_nodes. After: every node has its views. No value
 // changes.
 #include <algorithm>
 #include <functional>

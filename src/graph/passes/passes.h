@@ -69,7 +69,9 @@ void fuse_local_response(Graph& graph, const KernelMemory& memory);
 void fuse_gain_bias(Graph& graph);
 // Behind both: functions of single elements go into poolings and reductions.
 void fuse_converters(Graph& graph);
-// The last one: shapes of operands decide how vectors are quantised.
+// Behind all that changes operands: their shapes decide how vectors are quantised.
 void arrange_axes(Graph& graph);
+// The last one.
+void order_small_nodes(Graph& graph);
 
 }  // namespace tessera::graph

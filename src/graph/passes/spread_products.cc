@@ -20,7 +20,7 @@ constexpr std::size_t kWindow = 8;
 // Nodes between two products that are looked through.
 constexpr std::size_t kBetweenMax = 64;
 
-bool is_product(const Node& node) {
+bool is_matrix_work(const Node& node) {
   return node.kind() == NodeKind::kConv || node.kind() == NodeKind::kMatMul;
 }
 
@@ -36,17 +36,17 @@ class Order {
       const std::size_t next = choose(first);
       done_[next] = true;
       order.push_back(next);
-      if (is_product(graph_.nodes[next])) last_ = static_cast<std::int32_t>(next);
+      if (is_matrix_work(graph_.nodes[next])) last_ = static_cast<std::int32_t>(next);
     }
     return order;
   }
 
  private:
   std::size_t choose(std::size_t first) const {
-    if (!is_product(graph_.nodes[first]) || !waits_for_last(first)) return first;
+    if (!is_matrix_work(graph_.nodes[first]) || !waits_for_last(first)) return first;
     const std::size_t end = std::min(graph_.nodes.size(), first + kWindow + 1);
     for (std::size_t other = first + 1; other < end; ++other) {
-      if (done_[other] || !is_product(graph_.nodes[other])) continue;
+      if (done_[other] || !is_matrix_work(graph_.nodes[other])) continue;
       if (is_ready(other) && !waits_for_last(other)) return other;
     }
     return first;
@@ -68,7 +68,7 @@ class Order {
       for (const TensorId input : graph_.nodes[open[seen]].inputs) {
         const std::int32_t producer = links_.producer(input);
         if (producer == last_) return true;
-        if (producer < 0 || is_product(graph_.nodes[producer])) continue;
+        if (producer < 0 || is_matrix_work(graph_.nodes[producer])) continue;
         open.push_back(static_cast<std::size_t>(producer));
       }
     }
