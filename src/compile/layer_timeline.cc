@@ -43,7 +43,7 @@ double LayerTimeline::take(ChannelTime& channel, double from, double cycles) {
 }
 
 bool LayerTimeline::meets_kernels(double from, double to) const {
-  for (std::size_t layer = before_.size() + 1; layer < expected_.size(); ++layer) {
+  for (std::size_t layer = before_.size(); layer < expected_.size(); ++layer) {
     const LayerSpan& span = expected_[layer];
     if (span.begin <= to && from < span.end) return true;
   }
@@ -167,7 +167,8 @@ void LayerTimeline::load(const LayerDemand& layer, const OperandDemand& operand,
   const auto some_of = [&](const ShareNeed& need) {
     const double parts =
         std::max(1.0, std::round(portions * (need.wanted_last - need.wanted_first)));
-    return made(need, need.made_first + (need.made_last - need.made_first) / parts) + operand.late;
+    const double first = need.made_first + (need.made_last - need.made_first) / parts;
+    return made(need, std::min(need.made_last, first + need.ahead)) + operand.late;
   };
   for (const ShareNeed& need : needs) {
     // Of the first portion.
@@ -213,8 +214,9 @@ LayerTimeline::Wait LayerTimeline::wait(const LayerDemand& layer, std::size_t co
       if (!need.kept || !before(need)) continue;
       const double rows = need.wanted_last - need.wanted_first;
       const double parts = std::max(1.0, std::round(own.steps * own.bands * rows));
-      const double made_rows = (need.made_last - need.made_first) / parts;
-      add_wait(own, made(need, need.made_first + made_rows), need.wanted_first, result);
+      const double first = need.made_first + (need.made_last - need.made_first) / parts;
+      add_wait(own, made(need, std::min(need.made_last, first + need.ahead)), need.wanted_first,
+               result);
       add_wait(own, made(need, need.made_last), need.wanted_last - rows / parts, result);
     }
     if (core < operand.passage.size() && operand.passage[core] > 0) {
@@ -273,8 +275,11 @@ void LayerTimeline::store(const LayerDemand& layer, std::size_t core, CoreSpan& 
   span.store_begin = std::max(queues.stores, span.begin + (span.end - span.begin) * part);
   const double cycles = layer.stored / static_cast<double>(cores_);
   // A few writes wait until nobody reads.
-  const double through = layer.stores_wait ? take(channel_, span.store_begin, cycles)
-                                           : take_data(span.store_begin, cycles).there;
+  double through = layer.stores_wait ? take(channel_, span.store_begin, cycles)
+                                     : take_data(span.store_begin, cycles).there;
+  if (layer.stores_wait && meets_kernels(span.store_begin, through)) {
+    through += kernels_accepted_;
+  }
   span.store_end = std::max({span.store_begin + own.stores, span.end + own.stores * part, through,
                              take_of(layer.stored_in_one, span.store_begin)});
   queues.stores = span.store_end;

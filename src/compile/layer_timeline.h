@@ -31,6 +31,7 @@ struct ShareNeed {
   double made_first = 0, made_last = 1;      // of the writer's rows
   double wanted_first = 0, wanted_last = 1;  // of the reader's, that need them
   bool kept = false;                         // it is in the reader's state buffer
+  double ahead = 0;  // of the writer's rows: what a window reads of the next ones
 
   static constexpr std::int32_t kEveryCore = -1;
 };

@@ -270,6 +270,38 @@ TEST(LayerTimeline, AFewResultsAreStoredBehindKernels) {
   }
 }
 
+TEST(LayerTimeline, AFewResultsAreStoredBehindWhatIsAcceptedOfLaterKernels) {
+  const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
+  LayerTimeline timeline(chip, 1, false);
+  timeline.expect({{}, {.begin = 0, .end = 1000}});
+  LayerDemand maker;
+  maker.engines = LayerEngines::kLanes;
+  maker.cores = {work(10)};
+  maker.cores[0].stores = maker.stored = 5;
+  maker.stores_wait = true;
+  timeline.add(maker);
+  LayerDemand reader = maker;
+  reader.operands = {{.needs = {{{.maker = 0, .writer = 0}}}}};
+  timeline.add(reader);
+  EXPECT_EQ(timeline.spans()[1].begin, 10 + 5 + accepted(chip));
+}
+
+TEST(LayerTimeline, AWindowWaitsForTheNextRows) {
+  const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
+  for (const double ahead : {0.0, 0.1, 2.0}) {
+    LayerTimeline timeline(chip, 1, false);
+    LayerDemand maker;
+    maker.engines = LayerEngines::kArray;
+    maker.cores = {work(1000, 10)};
+    timeline.add(maker);
+    LayerDemand reader = maker;
+    reader.engines = LayerEngines::kLanes;
+    reader.operands = {{.needs = {{{.maker = 0, .writer = 0, .kept = true, .ahead = ahead}}}}};
+    timeline.add(reader);
+    EXPECT_EQ(timeline.spans()[1].begin, ahead == 0 ? 100 : ahead < 1 ? 200 : 1000) << ahead;
+  }
+}
+
 TEST(LayerTimeline, ResultsForTheHostAreStoredBeforeTheEnd) {
   const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
   LayerTimeline timeline(chip, 1, false);

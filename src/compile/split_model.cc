@@ -29,6 +29,8 @@ double elements(const Regions& regions) {
   return sum;
 }
 
+std::int64_t length(const RowRange& range) { return range.last - range.first; }
+
 double sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
@@ -363,11 +365,18 @@ class SplitModel::Implementation {
   }
   // Of a memory that nobody else uses, to the last byte of a few short runs.
   static constexpr double kMemoryCycles = 100;
-  // Of latency() what is not the transfers' own time, which the timeline knows: cores that ask at once wait
-  // for each other's rows.
-  double beside_transfers() const {
-    return latency() - 2.0 * setting_.chip.dma.task_start_cycles -
-           2 * (kMemoryCycles - kAnswerCycles - kTurnCycles * (cores_of_memory() - 1));
+  // Of latency() what is not the transfers' own time, which the timeline knows: so many cores of a memory that
+  // store, and that load what others do not load as well, wait for each other's rows, or bytes of fewer.
+  struct Crossing {
+    double stored = 0, loaded = 0;  // bytes of a core
+    double storing = 1, loading = 1;
+  };
+  double beside_transfers(const Crossing& crossing) const {
+    const auto turns = [&](double cores, double bytes) {
+      return std::max(0.0, cores - 1) * std::min(kTurnCycles, bytes / memory_rate());
+    };
+    return latency() - 2.0 * (setting_.chip.dma.task_start_cycles + kMemoryCycles - kAnswerCycles) +
+           turns(crossing.storing, crossing.stored) + turns(crossing.loading, crossing.loaded);
   }
   static constexpr double kAnswerCycles = 22, kTurnCycles = 5;
 
@@ -396,7 +405,6 @@ class SplitModel::Implementation {
   Ends ends_of(LayerIndex layer, const SplitOperand& operand, std::size_t own,
                const WayOf& way_of) const {
     Ends ends;
-    ends.load = &sides_[own][layer].loads;
     const Share& read = operand.read[own];
     bool together = operand.may_stay && operand.room[own];
     bool known = read.has_value();
@@ -419,6 +427,8 @@ class SplitModel::Implementation {
     if (bytes > 0) ends.store_padding = bursts / bytes;
     if (!known) ends.written.reset();
     ends.kept = ends.written && together && stays(*ends.written, *read);
+    const ShareTransfers& if_loaded = operand.if_loaded[own];
+    ends.load = ends.kept || if_loaded.useful == 0 ? &sides_[own][layer].loads : &if_loaded;
     return ends;
   }
 
@@ -620,7 +630,10 @@ class SplitModel::Implementation {
 
   // What each reader needs of each writer; of all of them where that is not known.
   void add_needs(const SplitWriter& writer, const Share& written, const Share& read, bool kept,
-                 OperandDemand& asked) const {
+                 double ahead, OperandDemand& asked) const {
+    PlaneRegion all;
+    for (const PlaneRegion& region : written.value_or(Regions{})) all = hull(all, region);
+    const auto plane = static_cast<double>(length(all.plane));
     for (std::size_t reader = 0; reader < cores_; ++reader) {
       std::vector<ShareNeed>& needs = asked.needs[reader];
       if (!written || !read) {
@@ -636,6 +649,7 @@ class SplitModel::Implementation {
         std::tie(need.made_first, need.made_last) = part_of((*written)[core], common);
         std::tie(need.wanted_first, need.wanted_last) = part_of((*read)[reader], common);
         need.kept = kept && core == reader;
+        need.ahead = ahead * plane / static_cast<double>(length((*written)[core].plane));
       }
     }
   }
@@ -685,7 +699,7 @@ class SplitModel::Implementation {
     }
     const auto wait_for = [&](LayerIndex maker) {
       OperandDemand& asked = demand.operands.emplace_back();
-      asked.late = beside_transfers();
+      asked.late = beside_transfers({});
       asked.needs.assign(cores_, {{.maker = maker}});
     };
     for (const LayerIndex copier : operands_.copiers[layer]) wait_for(copier);
@@ -722,20 +736,45 @@ class SplitModel::Implementation {
     if (one) asked.links = std::max(asked.links, loaded);
     if (one) asked.one_memory = {.memory = memory, .cycles = loaded};
     asked.loads = operand.loads[own];
-    asked.late = moved.crosses ? beside_transfers() : 0;
     const std::vector<double> bytes =
         ends.kept ? edge_bytes(operand, *ends.written, *operand.read[own]) : operand.taken[own];
+    asked.late = moved.crosses ? beside_transfers(crossing_of(operand, ends, moved, bytes)) : 0;
     for (const double of_core : bytes) asked.passage.push_back(passage(*ends.load, of_core));
     asked.needs.resize(cores_);
     for (const SplitWriter& writer : operand.writers) {
       const std::size_t way = writer.node < 0 ? 0 : way_of(writer.node);
-      add_needs(writer, writer.written[way], operand.read[own], ends.kept, asked);
+      add_needs(writer, writer.written[way], operand.read[own], ends.kept, operand.ahead, asked);
     }
-    if (moved.crosses && memories_ > 1) add_way_around(one, asked);
+    if (moved.crosses && memories_ > 1) add_way_around(one, way_of, asked);
     return asked;
   }
+  // `loaded`: bytes of each core.
+  Crossing crossing_of(const SplitOperand& operand, const Ends& ends, const Traffic& moved,
+                       const std::vector<double>& loaded) const {
+    const auto of_memory = [&](std::int64_t cores) {
+      return std::min<double>(
+          std::ceil(static_cast<double>(cores) / static_cast<double>(memories_)),
+          cores_of_memory());
+    };
+    std::int64_t storing = std::ssize(loaded);
+    if (ends.written) {
+      storing =
+          std::ranges::count_if(*ends.written, [](const PlaneRegion& r) { return !r.empty(); });
+    }
+    const std::int64_t loading =
+        std::ranges::count_if(loaded, [](double bytes) { return bytes > 0; });
+    Crossing crossing;
+    const double stored = ends.kept ? sum(loaded) : operand.bytes;
+    crossing.storing = of_memory(storing);
+    crossing.stored = stored / static_cast<double>(std::max<std::int64_t>(1, storing));
+    const bool shared = setting_.choice.share_loads && moved.movement == Movement::kToEveryone;
+    crossing.loading = shared ? 1 : of_memory(loading);
+    crossing.loaded = sum(loaded) / static_cast<double>(std::max<std::int64_t>(1, loading));
+    return crossing;
+  }
   // What lies in other memories comes around the ring, and from each of them by a task of its own.
-  void add_way_around(bool in_one, OperandDemand& asked) const {
+  template <typename WayOf>
+  void add_way_around(bool in_one, const WayOf& way_of, OperandDemand& asked) const {
     const ChipConfig& chip = setting_.chip;
     const auto& unit = chip.card.load_save;
     const double around =
@@ -747,7 +786,11 @@ class SplitModel::Implementation {
       for (const ShareNeed& need : asked.needs[core]) {
         if (need.kept) continue;
         if (need.writer == ShareNeed::kEveryCore) {
-          for (std::size_t memory = 0; memory < memories_; ++memory) memories.insert(memory);
+          const graph::NodeIndex node = layers()[need.maker].node;
+          const LayerSide& maker = sides_[node < 0 ? 0 : way_of(node)][need.maker];
+          for (std::size_t writer = 0; writer < cores_; ++writer) {
+            if (maker.cores[writer].compute > 0) memories.insert(memory_of(writer));
+          }
         } else {
           memories.insert(memory_of(static_cast<std::size_t>(need.writer)));
         }

@@ -75,6 +75,7 @@ class OperandFinder {
     operand.element = format_bytes(storage.format);
     operand.bytes = static_cast<double>(storage.bytes());
     operand.row_bytes = seen.columns() * operand.element;
+    operand.ahead = rows_ahead(layers()[reader], input);
     operand.may_stay = setting_.choice.hand_over && !uses.filled && uses.copies.empty() &&
                        !uses.writers.empty() && reads_buffer(layers()[reader]);
     std::optional<ChannelPlane> plane;
@@ -94,6 +95,7 @@ class OperandFinder {
       std::tie(operand.taken[way], operand.loads[way]) =
           taken_by_cores(operand, way, reader, input);
       operand.room[way] = why != HandOver::kNoRoom && why != HandOver::kKernels;
+      if (why == HandOver::kStays) add_if_loaded(way, reader, input, operand);
     }
     for (std::size_t way = 0; plane && way < drafts_.size(); ++way) {
       operand.read[way] = regions(*plane, way, reader, static_cast<int>(input));
@@ -106,6 +108,22 @@ class OperandFinder {
       });
     }
     return operand;
+  }
+
+  // Of all rows of an input: how many more than its part a layer's first row needs.
+  static double rows_ahead(const PlannedLayer& layer, std::size_t input) {
+    const auto extent = static_cast<double>(layer.inputs[input].rows());
+    const auto first = static_cast<double>(input_rows_read(layer, input, {0, 1}).last);
+    return std::max(0.0, first / extent - 1 / static_cast<double>(layer.output.rows()));
+  }
+
+  void add_if_loaded(std::size_t way, LayerIndex reader, std::size_t input,
+                     SplitOperand& operand) const {
+    for (const std::vector<Piece>& pieces : drafts_[way].work[reader].pieces) {
+      for (const Piece& piece : pieces) {
+        operand.if_loaded[way].add(piece.inputs[input].view, operand.element, setting_.chip);
+      }
+    }
   }
 
   void find_samples(LayerIndex reader, std::size_t input, SplitWriter& writer) const {

@@ -13,6 +13,7 @@
 #include "compile/channel_plane.h"
 #include "compile/memory_cut.h"
 #include "compile/share_draft.h"
+#include "compile/share_sides.h"
 #include "graph/graph.h"
 
 namespace tessera::compile {
@@ -41,8 +42,11 @@ struct SplitOperand {
   std::array<Share, kSplitWays> read;
   std::array<std::vector<double>, kSplitWays> taken{};  // bytes, by each core
   std::array<double, kSplitWays> loads{};               // of the core that has most
+  double ahead = 0;  // of all rows: what windows read of the next ones
   bool may_stay = false;
   std::array<bool, kSplitWays> room{};  // where all layers are cut one way
+  // Where it stays in the buffer so: what loading all that is read would move.
+  std::array<ShareTransfers, kSplitWays> if_loaded{};
 };
 
 struct SplitStorage {
