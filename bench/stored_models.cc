@@ -10,8 +10,8 @@
 #include <fstream>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "base/result.h"
@@ -129,18 +129,19 @@ Result<Prepared> prepare(const StoredModels& what, const ModelFile& file) {
   return Prepared{std::move(*network), std::move(inputs), std::move(network_inputs)};
 }
 
-// A session of either kind.
-Result<std::function<Result<RunResult>(const std::vector<Tensor>&)>> open_run(
-    const StoredModels& what, const Prepared& prepared) {
+using RunOnce = std::function<Result<RunResult>(const std::vector<Tensor>&)>;
+
+// In a session of either kind.
+Result<RunOnce> open_run(const StoredModels& what, const Prepared& prepared) {
   const SessionOptions options{.device = DeviceKind::kHost, .threads = what.threads};
   if (prepared.parts) {
     TESSERA_TRY(DynamicSession opened, DynamicSession::open(*prepared.parts, options));
-    return [session = std::make_shared<DynamicSession>(std::move(opened))](
-               const std::vector<Tensor>& inputs) { return session->run(inputs); };
+    return RunOnce([session = std::make_shared<DynamicSession>(std::move(opened))](
+                       const std::vector<Tensor>& inputs) { return session->run(inputs); });
   }
   TESSERA_TRY(Session opened, Session::open(*prepared.network, options));
-  return [session = std::make_shared<Session>(std::move(opened))](
-             const std::vector<Tensor>& inputs) { return session->run(inputs); };
+  return RunOnce([session = std::make_shared<Session>(std::move(opened))](
+                     const std::vector<Tensor>& inputs) { return session->run(inputs); });
 }
 
 // The least cosine of all outputs; an error where the outputs are not of one size.

@@ -76,6 +76,7 @@ void PartRunner::begin(const std::vector<Tensor>& inputs) {
   total_ = {};
   placements_.clear();
   placement_ = {};
+  networks_.clear();
   for (const auto& [name, tensor] : state().options.load.constants) values_[name] = tensor;
   for (std::size_t i = 0; i < inputs.size(); ++i) values_[state().inputs[i].name] = inputs[i];
 }
@@ -132,7 +133,21 @@ Result<std::vector<Tensor>> PartRunner::run_piece(DynamicSession& session, const
   }
   std::vector<Tensor> results = std::move(run.outputs);
   add(run);
+  count(session.networks());
   return results;
+}
+
+void PartRunner::count(const std::vector<NetworkRuns>& ran) {
+  for (const NetworkRuns& one : ran) {
+    const auto found = std::ranges::find_if(networks_, [&one](const NetworkRuns& other) {
+      return other.network.share() == one.network.share();
+    });
+    if (found == networks_.end()) {
+      networks_.push_back(one);
+    } else {
+      found->runs += one.runs;
+    }
+  }
 }
 
 void PartRunner::add(const RunResult& run) {

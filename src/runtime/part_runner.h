@@ -32,7 +32,8 @@ class PartRunner {
   // All nodes by their definition; of a network that says so.
   Result<RunResult> run_by_definition(const std::vector<Tensor>& inputs);
 
-  const Placement& placement() const { return placement_; }  // of the last run
+  const Placement& placement() const { return placement_; }               // of the last run
+  const std::vector<NetworkRuns>& networks() const { return networks_; }  // likewise
 
  private:
   using Values = std::map<std::string, Tensor>;
@@ -66,6 +67,7 @@ class PartRunner {
   Status evaluate(const model::Node& node, const std::string& reason);
   Status define(const model::Node& node, std::vector<Tensor> outputs);
   void add(const RunResult& run);
+  void count(const std::vector<NetworkRuns>& ran);
   Result<RunResult> finish();
 
   DynamicNetwork network_;
@@ -75,6 +77,7 @@ class PartRunner {
   Values values_;
   RunResult total_;
   Placement placement_;
+  std::vector<NetworkRuns> networks_;
   std::map<std::string, Placement> placements_;  // of the pieces that ran
 };
 

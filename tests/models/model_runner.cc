@@ -23,8 +23,7 @@ Result<LoadedModel*> ModelRunner::loaded(const std::string& model,
     if (network.error().code != ErrorCode::kUnsupported) return network.error();
     TESSERA_TRY(DynamicNetwork whole, DynamicNetwork::open(path, {.load = {.arch = arch_}}));
     TESSERA_TRY(DynamicSession parts, DynamicSession::open(std::move(whole), options));
-    slot =
-        std::make_unique<LoadedModel>(LoadedModel{std::nullopt, std::nullopt, std::move(parts)});
+    slot = std::make_unique<LoadedModel>(LoadedModel{std::nullopt, std::nullopt, std::move(parts)});
   }
   return slot.get();
 }

@@ -206,6 +206,9 @@ TEST_F(ModelsInParts, TheTripCountOfOneRunIsNotThatOfTheNext) {
     ASSERT_TRUE(result.ok()) << result.error().to_string();
     EXPECT_EQ(result->outputs[1].dims, (Shape{trips, 1, 2}));
     EXPECT_EQ(!session->network(), trips > 16) << trips;
+    const std::vector<NetworkRuns> ran = session->networks();
+    ASSERT_EQ(ran.size(), 1u);
+    EXPECT_EQ(ran[0].runs, trips > 16 ? trips : 1);
   }
 }
 
