@@ -114,6 +114,9 @@ class DynamicSession {
   const DynamicNetwork& dynamic_network() const;  // that it was opened on
   Status usable() const;  // kUnavailable in a process that was forked off after the opening
 
+  // Internal: that of the last run; null before the first one, and behind a run in parts.
+  Session* session() const;
+
  private:
   struct State;
   explicit DynamicSession(std::shared_ptr<State> state) : state_(std::move(state)) {}

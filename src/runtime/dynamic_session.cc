@@ -115,6 +115,11 @@ std::vector<NetworkRuns> DynamicSession::networks() const {
   return {{state_->sessions.front().network, 1}};
 }
 
+Session* DynamicSession::session() const {
+  if (state_->ran_in_parts || state_->sessions.empty()) return nullptr;
+  return &state_->sessions.front().session;
+}
+
 std::optional<Network> DynamicSession::network() const {
   if (state_->ran_in_parts || state_->sessions.empty()) return std::nullopt;
   return state_->sessions.front().network;
