@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "network/network.h"
 #include "runtime/part_runner.h"
 #include "runtime/tensor_bytes.h"
 
@@ -114,7 +115,7 @@ Status PartRunner::take_from_device(Loop& loop) {
       status = state.error();
     }
   }
-  const Status unbound = loop.on_device->bind_states({});
+  Status unbound = loop.on_device->bind_states({});
   loop.on_device = nullptr;
   TESSERA_RETURN_IF_ERROR(status);
   return unbound;
