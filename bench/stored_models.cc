@@ -8,7 +8,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "base/result.h"
@@ -99,9 +102,10 @@ Result<std::vector<Tensor>> stored_inputs(const ModelFile& file) {
 }
 
 struct Prepared {
-  Network network;
+  std::optional<Network> network;      // none: the model runs in parts
   std::vector<Tensor> inputs;          // of the model
   std::vector<Tensor> network_inputs;  // without those whose values decide what is computed
+  std::optional<DynamicNetwork> parts = {};
 };
 
 Result<Prepared> prepare(const StoredModels& what, const ModelFile& file) {
@@ -115,9 +119,29 @@ Result<Prepared> prepare(const StoredModels& what, const ModelFile& file) {
     return Prepared{std::move(network), inputs, inputs};
   }
   TESSERA_TRY(const DynamicNetwork model, DynamicNetwork::open(file.path, {.load = load}));
-  TESSERA_TRY(Network network, model.network_for(inputs));
-  TESSERA_TRY(std::vector<Tensor> network_inputs, model.inputs_of(network, inputs));
-  return Prepared{std::move(network), std::move(inputs), std::move(network_inputs)};
+  auto network = model.network_for(inputs);
+  if (!network.ok()) {
+    // In parts, where it can be run so; else the run says what this would.
+    if (network.error().code != ErrorCode::kUnsupported) return network.error();
+    return Prepared{std::nullopt, inputs, inputs, model};
+  }
+  TESSERA_TRY(std::vector<Tensor> network_inputs, model.inputs_of(*network, inputs));
+  return Prepared{std::move(*network), std::move(inputs), std::move(network_inputs)};
+}
+
+using RunOnce = std::function<Result<RunResult>(const std::vector<Tensor>&)>;
+
+// In a session of either kind.
+Result<RunOnce> open_run(const StoredModels& what, const Prepared& prepared) {
+  const SessionOptions options{.device = DeviceKind::kHost, .threads = what.threads};
+  if (prepared.parts) {
+    TESSERA_TRY(DynamicSession opened, DynamicSession::open(*prepared.parts, options));
+    return RunOnce([session = std::make_shared<DynamicSession>(std::move(opened))](
+                       const std::vector<Tensor>& inputs) { return session->run(inputs); });
+  }
+  TESSERA_TRY(Session opened, Session::open(*prepared.network, options));
+  return RunOnce([session = std::make_shared<Session>(std::move(opened))](
+                     const std::vector<Tensor>& inputs) { return session->run(inputs); });
 }
 
 // The least cosine of all outputs; an error where the outputs are not of one size.
@@ -138,13 +162,12 @@ Result<double> least_cosine(const std::vector<Tensor>& ours, const std::vector<T
 
 Result<Row> measure(const StoredModels& what, const ModelFile& file, OnnxRuntimeServer& ort) {
   TESSERA_TRY(const Prepared prepared, prepare(what, file));
-  TESSERA_TRY(Session session, Session::open(prepared.network, {.device = DeviceKind::kHost,
-                                                                .threads = what.threads}));
+  TESSERA_TRY(const auto run_once, open_run(what, prepared));
   Row row{file.name, "", {}, {}};
   for (int round = 0; round < what.rounds + kWarmUp; ++round) {
     std::this_thread::sleep_for(kPause);
     const auto begin = std::chrono::steady_clock::now();
-    TESSERA_TRY(const RunResult run, session.run(prepared.network_inputs));
+    TESSERA_TRY(const RunResult run, run_once(prepared.network_inputs));
     const std::chrono::duration<double, std::milli> elapsed =
         std::chrono::steady_clock::now() - begin;
     std::this_thread::sleep_for(kPause);
@@ -321,7 +344,8 @@ Status look_at_worst(const StoredModels& what, const std::vector<ModelFile>& fil
   for (const std::size_t i : order) {
     TESSERA_TRY(const Prepared prepared, prepare(what, files[i]));
     TESSERA_TRY(const auto theirs, ort.layer_times(files[i].path, prepared.inputs, kLayerRuns));
-    TESSERA_TRY(auto layers, layer_times(prepared.network, prepared.network_inputs, what.threads,
+    if (!prepared.network) continue;  // the layers of parts are not told apart
+    TESSERA_TRY(auto layers, layer_times(*prepared.network, prepared.network_inputs, what.threads,
                                          kLayerRuns, theirs));
     rows[i].kinds = times_by_kind(layers);
     rows[i].slowest = slowest_layers(std::move(layers), kLayersShown);

@@ -554,6 +554,9 @@ py::dict dynamic_status(DynamicPipelineHandle& pipeline) {
   entry["pipelines_opened"] = status.pipelines_opened;
   entry["submitted"] = status.submitted;
   entry["failed_shapes"] = status.failed_shapes;
+  entry["waiting"] = status.waiting;
+  entry["ran_in_parts"] = status.ran_in_parts;
+  entry["compiled"] = status.networks.compiled;
   return entry;
 }
 

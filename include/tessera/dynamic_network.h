@@ -84,6 +84,12 @@ class DynamicNetwork {
   std::shared_ptr<DynamicNetworkState> state_;  // shared by sessions and copies of this handle
 };
 
+// A network, and how often it ran.
+struct NetworkRuns {
+  Network network;
+  std::int64_t runs = 0;
+};
+
 // Sessions of a dynamic network's networks on one kind of device, opened when they are needed. For one thread at a time.
 //
 // A model that no single network can be, because data decides shapes or how often something runs, is run in parts: the nodes
@@ -100,11 +106,16 @@ class DynamicSession {
   Result<RunResult> run(const std::vector<Tensor>& inputs);
   // That of the last run, whose outputs are the result's; nothing before the first one, and for a run in parts.
   std::optional<Network> network() const;
+  // Of the last run: its network, or those of its parts, in the order in which they first ran. None before the first run.
+  std::vector<NetworkRuns> networks() const;
   const std::vector<std::string>& output_names() const;  // of the last run
   // Of the last run, of all parts together; a note says where it was taken apart.
   const Placement& placement() const;
   const DynamicNetwork& dynamic_network() const;  // that it was opened on
   Status usable() const;  // kUnavailable in a process that was forked off after the opening
+
+  // Internal: that of the last run; null before the first one, and behind a run in parts.
+  Session* session() const;
 
  private:
   struct State;

@@ -5,8 +5,10 @@
 //          └─ submit(inputs of any shape) ─► Job        shapes 1x3x48x320 ─► [pre] ─► [execute] ─► [post] ─┐
 //                                                        shapes 1x3x48x120 ─► [pre] ─► [execute] ─► [post] ─┴─► results in order
 //
-// A shape that is new is compiled, and its weights go to the devices, in submit(), by the thread that calls it; tasks of other
-// shapes flow on meanwhile. Of all else docs/runtime.md and tessera/runtime.h.
+// A shape that is new is compiled, and its weights go to the devices, by a thread of the pipeline, one shape after another:
+// submit() does not wait for it. Tasks of that stream wait behind it, so that they stay in their order; those of other streams
+// flow on. A model that no single network can be runs in parts, by that thread. Of all else docs/runtime.md and
+// tessera/runtime.h.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +23,8 @@ namespace tessera {
 
 // How the pipeline of each shape is.
 struct DynamicPipelineOptions {
-  // Without stages, which are pre, execute and post of each network. `jobs_max` is of each shape by itself.
+  // Without stages, which are pre, execute and post of each network. `jobs_max` is of each shape by itself, and of the tasks
+  // that were submitted before their network was there.
   PipelineOptions pipeline = {};
   std::vector<std::string> devices = {};  // names; empty: all of the runtime
   // Shapes that have a pipeline at once, at least 1. For another one that was not used for longest and has no task goes; where
@@ -34,6 +37,9 @@ struct DynamicPipelineStatus {
   std::int64_t pipelines = 0;         // now
   std::int64_t pipelines_opened = 0;  // of shapes that had none
   std::int64_t submitted = 0;         // tasks
+  std::int64_t waiting =
+      0;  // tasks, for a network that is compiled, or for others before them that do
+  std::int64_t ran_in_parts = 0;   // tasks
   std::int64_t failed_shapes = 0;  // tasks that failed since there is no network for their shapes
   DynamicCounters networks;        // DynamicNetwork::counters
 };
@@ -47,8 +53,8 @@ class DynamicStream {
  public:
   // Inputs in the order of DynamicNetwork::inputs(). Inputs that the model does not take are an error here, and so is a pipeline
   // without room (kUnavailable). Where no network can be made for their shapes, or no device has room for it, the job fails with
-  // that error (TaskFailure::kError), in its turn; other jobs are not touched. Models in parts are such an error:
-  // DynamicSession runs them.
+  // that error (TaskFailure::kError), in its turn; other jobs are not touched. A job may be cancelled, or be late, while its
+  // network is compiled.
   Result<Job> submit(const std::vector<Tensor>& inputs, SubmitOptions options = {});
   // Waits for room, then submits.
   Result<Job> submit_when_room(const std::vector<Tensor>& inputs, SubmitOptions options = {});

@@ -90,6 +90,8 @@ class Session {
   // run_into leave out these inputs and outputs, and the others keep their order. Binding again
   // begins anew; no bindings: they are ordinary inputs and outputs again.
   Status bind_states(const std::vector<StateBinding>& bindings);
+  // What a state holds, by its place among the bindings: what the last run wrote, or what it began with.
+  Result<Tensor> state(std::size_t binding) const;
   // Since it was opened.
   SessionTraffic traffic() const;
   const VirtualProcessor& processor() const;  // of its options

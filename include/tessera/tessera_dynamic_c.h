@@ -37,6 +37,9 @@ typedef struct tessera_dynamic_pipeline_options {
 typedef struct tessera_dynamic_pipeline_counters {
   int64_t pipelines, pipelines_opened, submitted;
   int64_t failed_shapes; /* tasks for whose shapes there is no network */
+  int64_t waiting; /* tasks, for a network that is compiled, or for others before them that do */
+  int64_t ran_in_parts; /* tasks */
+  int64_t compiled;     /* networks, anew */
 } tessera_dynamic_pipeline_counters;
 
 /* An ONNX model, which is read once. `options` may be NULL. */
@@ -54,7 +57,7 @@ tessera_error* tessera_dynamic_stream_open(tessera_dynamic_pipeline* pipeline,
                                            const tessera_stream_options* options,
                                            tessera_dynamic_stream** stream);
 /* Copies the inputs, all that the model has, in its order and of any shapes that it takes; a shape that is new is compiled
- * first, by the calling thread. Inputs that the model does not take are refused here; where no network can be made for a shape, the
+ * first, by a thread of the pipeline, which also runs models in parts. Inputs that the model does not take are refused here; where no network can be made for a shape, the
  * job fails in its turn, and no other. `job` may be NULL where there is a callback. */
 tessera_error* tessera_dynamic_submit(tessera_dynamic_stream* stream, const tessera_tensor* inputs,
                                       size_t input_count, const tessera_submit_options* options,

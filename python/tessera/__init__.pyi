@@ -88,6 +88,9 @@ class DynamicPipelineStatus(TypedDict):
     pipelines_opened: int
     submitted: int
     failed_shapes: int  # tasks for whose shapes there is no network
+    waiting: int  # tasks, for a network that is compiled, or for others before them that do
+    ran_in_parts: int  # tasks
+    compiled: int  # networks, anew
 
 # One stream for tasks of any shapes that the network takes; each shape has stages of its own behind it.
 class DynamicPipeline:
@@ -98,7 +101,8 @@ class DynamicPipeline:
     def wait_until_done(self) -> None: ...
 
 class DynamicStream:
-    # Arrays in the order of DynamicNetwork.inputs, or one dict by name. A new shape is compiled first, by the caller.
+    # Arrays in the order of DynamicNetwork.inputs, or one dict by name. A new shape is compiled by a thread of the pipeline,
+    # which also runs models in parts.
     def submit(self, *inputs: ArrayLike | Mapping[str, ArrayLike],
                **options: Unpack[SubmitOptions]) -> Job: ...
     def wait_until_done(self) -> None: ...

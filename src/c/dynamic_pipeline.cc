@@ -72,7 +72,8 @@ tessera_dynamic_pipeline_counters tessera_dynamic_pipeline_status(
     const tessera_dynamic_pipeline* pipeline) {
   if (pipeline == nullptr) return {};
   const tessera::DynamicPipelineStatus status = pipeline->pipeline.status();
-  return {status.pipelines, status.pipelines_opened, status.submitted, status.failed_shapes};
+  return {status.pipelines, status.pipelines_opened, status.submitted,        status.failed_shapes,
+          status.waiting,   status.ran_in_parts,     status.networks.compiled};
 }
 void tessera_dynamic_pipeline_wait_until_done(tessera_dynamic_pipeline* pipeline) {
   if (pipeline != nullptr) pipeline->pipeline.wait_until_done();

@@ -122,7 +122,7 @@ struct Operation {
   std::shared_ptr<const model::Node> host = {};  // shared with the graph's node
   std::int64_t host_opset = 0;
   std::shared_ptr<const Repeat> repeat = {};
-  LayerIndex layer = -1;
+  LayerIndex layer = -1;  // of constants alone: none, once folded() has put it in front
 };
 
 // Operations that are done several times. Its operation's inputs are what is carried into the first

@@ -212,7 +212,7 @@ ValueId Steps::by_rule(ValueId indices) {
   const Tensor* const known = constant_of(indices);
   if (known == nullptr) return indices;
   const std::optional<IndexForm> form = index_form(*known);
-  if (!form) return indices;
+  if (!form) return short_constant(*known);
   const Shape shape = dims(indices);
   const bool by_sum = form->outside_is == IndexForm::Outside::kBySum;
   ValueId sum;
@@ -232,7 +232,7 @@ ValueId Steps::by_rule(ValueId indices) {
     case IndexForm::Outside::kNowhere:
       return sum;
     case IndexForm::Outside::kByMask:
-      return where(constant(form->mask), scalar(Format::kI64, outside), sum);
+      return where(short_constant(form->mask), scalar(Format::kI64, outside), sum);
     case IndexForm::Outside::kBySum:
       break;
   }

@@ -20,6 +20,8 @@ class Steps {
   void begin_layer(std::int32_t layer) { layer_ = layer; }
 
   ValueId constant(Tensor tensor, const std::string& name = "");
+  // The same elements by the shorter form of short_form.cc where that takes less than half of the bytes.
+  ValueId short_constant(Tensor tensor);
   // A constant that may be changed by training.
   ValueId parameter(Tensor tensor, const std::string& name,
                     std::shared_ptr<const TrainedElements> elements = nullptr);
@@ -98,7 +100,7 @@ class Steps {
   Software& software() { return software_; }
 
  private:
-  // Large constant indices that follow a rule, computed by it (index_form.h).
+  // Large constant indices that follow a rule, computed by it (index_form.h), or in short (short_form.cc).
   ValueId by_rule(ValueId indices);
   ValueId new_value(Format format, Shape dims);
   ValueId emit(Operation operation, Format format, Shape dims);

@@ -130,6 +130,19 @@ void DynamicNetworkState::forget(const std::shared_ptr<Slot>& slot) {
   slots.remove(slot);
 }
 
+std::optional<Network> DynamicNetworkState::kept_for(const std::vector<Tensor>& given) {
+  const std::lock_guard lock(mutex);
+  const auto found = std::ranges::find_if(
+      slots, [key = key_of(given)](const auto& slot) { return slot->key == key; });
+  if (found == slots.end()) return std::nullopt;
+  const std::unique_lock making((*found)->making, std::try_to_lock);
+  if (!making.owns_lock() || (*found)->network == nullptr) return std::nullopt;
+  ++counters.kept;
+  Network network((*found)->network);
+  slots.splice(slots.begin(), slots, found);
+  return network;
+}
+
 Result<DynamicNetworkState::Made> DynamicNetworkState::made_for(const std::vector<Tensor>& given) {
   std::shared_ptr<Slot> slot;
   {

@@ -58,6 +58,8 @@ class DynamicNetworkState {
 
   // The inputs have passed check(), and are in their buckets.
   Result<Made> made_for(const std::vector<Tensor>& given);
+  // The network of such inputs if it is there; nothing while it is made.
+  std::optional<Network> kept_for(const std::vector<Tensor>& given);
   // A piece of this model, by a name that stands for it; `make` is called once. kByDefinition: where no node of it is a
   // product, and the host can compute them all.
   enum class Place : std::uint8_t { kNetwork, kByDefinition };

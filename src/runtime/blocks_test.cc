@@ -279,6 +279,8 @@ TEST(Blocks, ASessionsStateStaysOnTheDevice) {
     const SessionTraffic traffic = session.traffic();
     EXPECT_EQ((Moved{traffic.bytes_in, traffic.bytes_out, traffic.bytes_copied}),
               ideal(kind, 6 * kChunk, 5 * kChunk, 20 * kChunk));
+    EXPECT_EQ(session.state(0).value(), state);
+    EXPECT_EQ(session.state(1).error().message, "state 1: the session has 1, counted from 0");
     ASSERT_TRUE(session.bind_states({}).ok());
     const Tensor chunk = some_tensor(network.inputs()[0], 9);
     EXPECT_EQ(session.run({chunk, state})->outputs, reference(network, {chunk, state}));

@@ -109,6 +109,17 @@ const std::vector<std::string>& DynamicSession::output_names() const {
 const Placement& DynamicSession::placement() const { return state_->placement; }
 Status DynamicSession::usable() const { return state_->mark.check("session"); }
 
+std::vector<NetworkRuns> DynamicSession::networks() const {
+  if (state_->ran_in_parts) return state_->parts.networks();
+  if (state_->sessions.empty()) return {};
+  return {{state_->sessions.front().network, 1}};
+}
+
+Session* DynamicSession::session() const {
+  if (state_->ran_in_parts || state_->sessions.empty()) return nullptr;
+  return &state_->sessions.front().session;
+}
+
 std::optional<Network> DynamicSession::network() const {
   if (state_->ran_in_parts || state_->sessions.empty()) return std::nullopt;
   return state_->sessions.front().network;

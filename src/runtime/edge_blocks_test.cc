@@ -364,7 +364,9 @@ TEST(EdgeBlocks, StatesStayInBlocksAndBeginWithAMatrix) {
   for (const DeviceKind kind : kKinds) {
     Session session = Session::open(network, {.device = kind, .threads = 1}).value();
     ASSERT_TRUE(session.bind_states({{.output = 0, .input = 0, .initial = initial}}).ok());
+    EXPECT_EQ(session.state(0).value(), initial);
     for (int i = 0; i < 3; ++i) ASSERT_TRUE(session.run({}).ok());
+    EXPECT_EQ(session.state(0).value(), expected);
     if (kind == DeviceKind::kSim) {
       EXPECT_EQ(session.traffic().bytes_in, kLinkBytes);
     }

@@ -30,18 +30,6 @@ const model::Subgraph* graph_in(const model::Node& node, const std::string& attr
   return graph == nullptr ? nullptr : graph->get();
 }
 
-// One value in the shape that a body declares for it: a scalar, or one element.
-Tensor one_element(Format format, std::int64_t value, const model::ValueInfo& declared) {
-  Tensor tensor =
-      Tensor::zeros(format, declared.has_shape ? Shape(declared.dims.size(), 1) : Shape{});
-  if (format == Format::kBool) {
-    tensor.bytes[0] = std::byte{static_cast<std::uint8_t>(value)};
-  } else {
-    tensor.as<std::int64_t>()[0] = value;
-  }
-  return tensor;
-}
-
 // Slices along a new first axis.
 Result<Tensor> stacked(const std::vector<Tensor>& slices, const model::ValueInfo& declared) {
   if (slices.empty()) {
@@ -71,11 +59,23 @@ Result<Tensor> stacked(const std::vector<Tensor>& slices, const model::ValueInfo
 
 }  // namespace
 
+Tensor trip_value(Format format, std::int64_t value, const model::ValueInfo& declared) {
+  Tensor tensor =
+      Tensor::zeros(format, declared.has_shape ? Shape(declared.dims.size(), 1) : Shape{});
+  if (format == Format::kBool) {
+    tensor.bytes[0] = std::byte{static_cast<std::uint8_t>(value)};
+  } else {
+    tensor.as<std::int64_t>()[0] = value;
+  }
+  return tensor;
+}
+
 void PartRunner::begin(const std::vector<Tensor>& inputs) {
   values_.clear();
   total_ = {};
   placements_.clear();
   placement_ = {};
+  networks_.clear();
   for (const auto& [name, tensor] : state().options.load.constants) values_[name] = tensor;
   for (std::size_t i = 0; i < inputs.size(); ++i) values_[state().inputs[i].name] = inputs[i];
 }
@@ -132,7 +132,21 @@ Result<std::vector<Tensor>> PartRunner::run_piece(DynamicSession& session, const
   }
   std::vector<Tensor> results = std::move(run.outputs);
   add(run);
+  count(session.networks());
   return results;
+}
+
+void PartRunner::count(const std::vector<NetworkRuns>& ran) {
+  for (const NetworkRuns& one : ran) {
+    const auto found = std::ranges::find_if(networks_, [&one](const NetworkRuns& other) {
+      return other.network.share() == one.network.share();
+    });
+    if (found == networks_.end()) {
+      networks_.push_back(one);
+    } else {
+      found->runs += one.runs;
+    }
+  }
 }
 
 void PartRunner::add(const RunResult& run) {
@@ -242,12 +256,17 @@ model::Model PartRunner::body_of(const Loop& loop) const {
 Status PartRunner::iterate(DynamicSession& session, std::int64_t iteration, Loop& loop) {
   const std::vector<model::ValueInfo>& inputs = loop.body->inputs;
   Values own;
-  own[inputs[0].name] = one_element(Format::kI64, iteration, inputs[0]);
-  own[inputs[1].name] = one_element(Format::kBool, 1, inputs[1]);
+  own[inputs[0].name] = trip_value(Format::kI64, iteration, inputs[0]);
+  own[inputs[1].name] = trip_value(Format::kBool, 1, inputs[1]);
   for (std::size_t i = 0; i < loop.carried.size(); ++i) {
     own[inputs[2 + i].name] = std::move(loop.carried[i]);
   }
   TESSERA_TRY(std::vector<Tensor> outputs, run_piece(session, own, loop.body->outputs.size()));
+  return take_results(std::move(outputs), loop);
+}
+
+// All outputs of the body; those that stay on the device are empty.
+Status PartRunner::take_results(std::vector<Tensor> outputs, Loop& loop) const {
   if (loop.conditional) {
     if (outputs[0].format != Format::kBool || outputs[0].bytes.size() != 1) {
       return Error{ErrorCode::kInvalidModel, "the condition of the next iteration is not one bool"};
@@ -263,6 +282,21 @@ Status PartRunner::iterate(DynamicSession& session, std::int64_t iteration, Loop
   return {};
 }
 
+Status PartRunner::run_trips(DynamicSession& session, const std::string& name, Loop& loop) {
+  std::int64_t iteration = 0;
+  for (; loop.going && iteration < loop.trips.value_or(INT64_MAX); ++iteration) {
+    if (iteration == kIterationsMax) {
+      return unsupported(fmt::format("more than {} iterations", kIterationsMax));
+    }
+    if (iteration == 1) keep_on_device(session, name, loop);
+    const Status status = loop.on_device != nullptr ? iterate_on_device(iteration, loop)
+                                                    : iterate(session, iteration, loop);
+    if (!status.ok()) return status.error().with_context(fmt::format("iteration {}", iteration));
+  }
+  if (iteration > 0) placements_[name] = session.placement();
+  return {};
+}
+
 // Iteration by iteration; carried values go from the results of one to the inputs of the next.
 Status PartRunner::run_loop(const model::Node& node) {
   TESSERA_TRY(Loop loop, loop_of(node));
@@ -272,15 +306,10 @@ Status PartRunner::run_loop(const model::Node& node) {
   const std::string name = "body of " + node.name;
   TESSERA_TRY(DynamicSession* const session,
               session_of(name, Place::kByDefinition, [&] { return body_of(loop); }));
-  std::int64_t iteration = 0;
-  for (; loop.going && iteration < loop.trips.value_or(INT64_MAX); ++iteration) {
-    if (iteration == kIterationsMax) {
-      return unsupported(fmt::format("more than {} iterations", kIterationsMax));
-    }
-    auto status = iterate(*session, iteration, loop);
-    if (!status.ok()) return status.error().with_context(fmt::format("iteration {}", iteration));
-  }
-  if (iteration > 0) placements_[name] = session->placement();
+  const Status ran = run_trips(*session, name, loop);
+  const Status taken = take_from_device(loop);
+  TESSERA_RETURN_IF_ERROR(ran);
+  TESSERA_RETURN_IF_ERROR(taken);
   std::vector<Tensor> results = std::move(loop.carried);
   const std::size_t carried = results.size();
   for (std::size_t k = 0; k < loop.slices.size(); ++k) {

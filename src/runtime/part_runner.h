@@ -21,6 +21,9 @@
 
 namespace tessera::runtime {
 
+// A loop's counter or condition in the shape that its body declares for it: a scalar, or one element.
+Tensor trip_value(Format format, std::int64_t value, const model::ValueInfo& declared);
+
 // For one thread at a time.
 class PartRunner {
  public:
@@ -32,7 +35,8 @@ class PartRunner {
   // All nodes by their definition; of a network that says so.
   Result<RunResult> run_by_definition(const std::vector<Tensor>& inputs);
 
-  const Placement& placement() const { return placement_; }  // of the last run
+  const Placement& placement() const { return placement_; }               // of the last run
+  const std::vector<NetworkRuns>& networks() const { return networks_; }  // likewise
 
  private:
   using Values = std::map<std::string, Tensor>;
@@ -58,14 +62,26 @@ class PartRunner {
     bool conditional = false, going = true;
     std::vector<Tensor> carried = {};
     std::vector<std::vector<Tensor>> slices = {};  // of each output that is stacked
+    // Behind the first trip, where the body is one network and stays the same: its session, and the places of the carried
+    // values that stay on its device; `carried` of those is stale.
+    Session* on_device = nullptr;
+    std::optional<Network> network = {};
+    std::vector<std::size_t> states = {};
   };
   Result<Loop> loop_of(const model::Node& node) const;
   model::Model body_of(const Loop& loop) const;
   Status iterate(DynamicSession& session, std::int64_t iteration, Loop& loop);
+  Status run_trips(DynamicSession& session, const std::string& name, Loop& loop);
   Status run_loop(const model::Node& node);
+  // Carried values on the device (loop_states.cc).
+  void keep_on_device(DynamicSession& session, const std::string& name, Loop& loop);
+  Status iterate_on_device(std::int64_t iteration, Loop& loop);
+  Status take_from_device(Loop& loop);
+  Status take_results(std::vector<Tensor> outputs, Loop& loop) const;
   Status evaluate(const model::Node& node, const std::string& reason);
   Status define(const model::Node& node, std::vector<Tensor> outputs);
   void add(const RunResult& run);
+  void count(const std::vector<NetworkRuns>& ran);
   Result<RunResult> finish();
 
   DynamicNetwork network_;
@@ -75,6 +91,7 @@ class PartRunner {
   Values values_;
   RunResult total_;
   Placement placement_;
+  std::vector<NetworkRuns> networks_;
   std::map<std::string, Placement> placements_;  // of the pieces that ran
 };
 

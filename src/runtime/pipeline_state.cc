@@ -447,13 +447,16 @@ void PipelineState::finished(pipeline::PacketPtr packet) {
                                .packet = task.header.id});
   if (!mine) {
     packet.reset();
-    return job->packet_left();
+    job->packet_left();
+    inside_.fetch_sub(1, std::memory_order_release);
+    return;
   }
   const bool in_turn =
       task.failure != pipeline::Failure::kCancelled && task.failure != pipeline::Failure::kDeadline;
   packet.reset();
   job->packet_left();
   job->settle(std::move(*outcome), in_turn);
+  inside_.fetch_sub(1, std::memory_order_release);
 }
 
 void PipelineState::job_ended() { pipeline_->sweep(); }

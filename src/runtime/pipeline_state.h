@@ -44,6 +44,11 @@ class PipelineState : private pipeline::Sink,
   Result<JobReference> submit_when_room(const std::shared_ptr<StreamState>& stream,
                                         std::vector<std::vector<Tensor>> runs,
                                         SubmitOptions options);
+  // A task whose job has its place in the stream already, and its room elsewhere: its deadline is watched there. Where
+  // it fails the job is left as it was.
+  Status submit_opened(const std::shared_ptr<StreamState>& stream, const JobReference& job,
+                       std::vector<Tensor> inputs, const SubmitOptions& options,
+                       pipeline::Nanoseconds submitted);
   Result<JobReference> submit_layer(const std::shared_ptr<StreamState>& stream,
                                     const std::shared_ptr<LayersState>& layers,
                                     const LayerTask& task, SubmitOptions options, bool when_room);
@@ -62,7 +67,9 @@ class PipelineState : private pipeline::Sink,
   // Whether the calling thread is one of this pipeline, so that it cannot wait for it.
   bool called_from_inside() const;
   // No job is open, and no callback of one is called.
-  bool is_idle() const { return jobs_->is_complete(); }
+  bool is_idle() const {
+    return jobs_->is_complete() && inside_.load(std::memory_order_acquire) == 0;
+  }
   bool wait_for_room(std::chrono::nanoseconds patience);
   void wait_until_done();
 
@@ -99,6 +106,16 @@ class PipelineState : private pipeline::Sink,
   Result<std::uint32_t> skipped(const std::vector<std::string>& names) const;
   Result<JobReference> enter(const std::shared_ptr<StreamState>& stream, pipeline::PacketPtr packet,
                              SubmitOptions options);
+  // What a packet has of its task.
+  struct Entering {
+    std::uint32_t skipped_stages = 0;
+    int priority = 0;
+    pipeline::Nanoseconds submitted = 0;
+    bool in_place = false;
+  };
+  Result<Entering> entering(const StreamState& stream, const SubmitOptions& options) const;
+  void bring_in(pipeline::PacketPtr packet, const StreamState& stream, const JobReference& job,
+                const Entering& how);
   // enter(), which brings an admitted task in; where it fails the task's room is released.
   template <typename Enter>
   Result<JobReference> with_room(const Enter& enter) {
@@ -145,6 +162,7 @@ class PipelineState : private pipeline::Sink,
 
   const std::unique_ptr<JobPool, JobPool::LetGo> jobs_;
   pipeline::PacketPool packets_;
+  std::atomic<std::int64_t> inside_{0};  // packets
   std::atomic<std::int64_t> submitted_{0}, succeeded_{0}, failed_{0}, cancelled_{0}, late_{0};
 
   std::atomic<bool> tuning_{false};

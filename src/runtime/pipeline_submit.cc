@@ -258,13 +258,21 @@ Result<JobReference> PipelineState::submit_operation(const std::shared_ptr<Strea
   });
 }
 
+Result<PipelineState::Entering> PipelineState::entering(const StreamState& stream,
+                                                        const SubmitOptions& options) const {
+  Entering how;
+  TESSERA_TRY(how.skipped_stages, skipped(options.skipped_stages));
+  how.priority = options.priority.value_or(stream.priority());
+  TESSERA_RETURN_IF_ERROR(check_priority(how.priority));
+  how.in_place = options.in_place;
+  return how;
+}
+
 // The task was admitted. Up to StreamState::open() it can be refused, or memory can end; from there
 // on it has a job, which gets an outcome.
 Result<JobReference> PipelineState::enter(const std::shared_ptr<StreamState>& stream,
                                           pipeline::PacketPtr packet, SubmitOptions options) {
-  TESSERA_TRY(const std::uint32_t skipped_stages, skipped(options.skipped_stages));
-  const int priority = options.priority.value_or(stream->priority());
-  TESSERA_RETURN_IF_ERROR(check_priority(priority));
+  TESSERA_TRY(Entering how, entering(*stream, options));
   const bool watched = options.deadline.has_value() && *options.deadline < kForever;
   if (watched) TESSERA_RETURN_IF_ERROR(deadlines_.prepare());
   auto& task = static_cast<TaskPacket&>(*packet);
@@ -277,28 +285,54 @@ Result<JobReference> PipelineState::enter(const std::shared_ptr<StreamState>& st
     if (task.turn != nullptr) runtime_->block_order().forget(*task.turn);
     throw;
   }
+  how.submitted = pipeline::now();
+  if (watched) {
+    task.header.deadline = how.submitted + options.deadline->count();
+    deadlines_.watch(JobReference(job.get()), task.header.deadline);
+  }
+  bring_in(std::move(packet), *stream, job, how);
+  return job;
+}
+
+Status PipelineState::submit_opened(const std::shared_ptr<StreamState>& stream,
+                                    const JobReference& job, std::vector<Tensor> inputs,
+                                    const SubmitOptions& options, pipeline::Nanoseconds submitted) {
+  TESSERA_RETURN_IF_ERROR(check_call(PacketKind::kNetwork));
+  std::vector<std::vector<Tensor>> runs;
+  runs.push_back(std::move(inputs));
+  TESSERA_RETURN_IF_ERROR(check_runs(runs, options.skipped_stages));
+  TESSERA_TRY(Entering how, entering(*stream, options));
+  how.submitted = submitted;
+  how.in_place = false;
+  pipeline::PacketPtr packet = network_packet_of(*stream, std::move(runs), options);
+  if (options.deadline.has_value() && *options.deadline < kForever) {
+    packet->header.deadline = submitted + options.deadline->count();
+  }
+  bring_in(std::move(packet), *stream, job, how);
+  return {};
+}
+
+void PipelineState::bring_in(pipeline::PacketPtr packet, const StreamState& stream,
+                             const JobReference& job, const Entering& how) {
+  auto& task = static_cast<TaskPacket&>(*packet);
   submitted_.fetch_add(1, std::memory_order_relaxed);
-  task.header.id = id;
-  task.header.stream = stream->id();
+  inside_.fetch_add(1, std::memory_order_relaxed);
+  task.header.id = job->id();
+  task.header.stream = stream.id();
   task.header.sequence = job->sequence();
-  task.header.skipped_stages = skipped_stages;
-  task.header.priority = priority;
-  task.header.submitted = pipeline::now();
+  task.header.skipped_stages = how.skipped_stages;
+  task.header.priority = how.priority;
+  task.header.submitted = how.submitted;
   task.header.ended = &job->ended_early();
   if (kind_ == PacketKind::kNetwork) network_packet(packet).task.sequence = job->sequence();
   task.job = JobReference(job.get());
-  if (watched) {
-    task.header.deadline = task.header.submitted + options.deadline->count();
-    deadlines_.watch(JobReference(job.get()), task.header.deadline);
-  }
   runtime_->recorder().record({.kind = metrics::EventKind::kTaskSubmitted,
                                .source = tasks_source_,
-                               .stream = stream->id(),
-                               .begin_ns = task.header.submitted - recorder_start_,
-                               .end_ns = task.header.submitted - recorder_start_,
-                               .packet = id});
-  await_turn(std::move(packet), options.in_place);
-  return job;
+                               .stream = stream.id(),
+                               .begin_ns = how.submitted - recorder_start_,
+                               .end_ns = how.submitted - recorder_start_,
+                               .packet = job->id()});
+  await_turn(std::move(packet), how.in_place);
 }
 
 // A task that was to write a block and could not take its turn would leave it with what is older.

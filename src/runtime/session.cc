@@ -282,6 +282,26 @@ Status fill_state(Device& device, const device::MemoryBlock& block, const Tensor
   return {};
 }
 
+Result<Tensor> read_state(SessionState& session, const SessionState::State& state) {
+  const TensorDescription& tensor = session.network->inputs[state.input];
+  Tensor result = Tensor::zeros(tensor.format, tensor.dims);
+  if (!session.computes()) return result;
+  std::vector<std::byte> bytes(static_cast<std::size_t>(state.read.bytes.value));
+  if (session.is_shared()) {
+    TESSERA_TRY(const std::span<std::byte> view,
+                session.device->host_view(state.read.base, state.read.bytes));
+    std::copy_n(view.begin(), bytes.size(), bytes.begin());
+  } else {
+    TESSERA_RETURN_IF_ERROR(session.device->read(state.read.base, bytes));
+  }
+  if (const auto* const layout = layout_at(session.network->input_layouts, state.input)) {
+    device::from_device(*layout, bytes, result.bytes);
+  } else {
+    std::copy_n(bytes.begin(), result.bytes.size(), result.bytes.begin());
+  }
+  return result;
+}
+
 Result<SessionState::State> make_state(SessionState& session, const StateBinding& binding) {
   const std::vector<TensorDescription>& inputs = session.network->inputs;
   const std::vector<TensorDescription>& outputs = session.network->outputs;
@@ -510,6 +530,18 @@ Status Session::bind_states(const std::vector<StateBinding>& bindings) {
       state_->states.push_back(std::move(*state));
     }
     return {};
+  });
+}
+
+Result<Tensor> Session::state(std::size_t binding) const {
+  return guarded("reading a state", [&]() -> Result<Tensor> {
+    TESSERA_RETURN_IF_ERROR(usable());
+    if (binding >= state_->states.size()) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("state {}: the session has {}, counted from 0", binding,
+                               state_->states.size())};
+    }
+    return read_state(*state_, state_->states[binding]);
   });
 }
 

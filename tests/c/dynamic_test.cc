@@ -108,6 +108,36 @@ TEST_F(DynamicInC, RangesRefuseAndBucketsPad) {
             "buckets is NULL");
 }
 
+TEST_F(DynamicInC, AStreamTakesAModelInParts) {
+  std::ofstream(path_, std::ios::binary) << model::testing::ModelBuilder(17)
+                                                .open_input("x", Format::kF32, {"length"})
+                                                .node("NonZero", {"x"}, {"y"})
+                                                .output("y")
+                                                .bytes();
+  tessera_runtime* runtime = nullptr;
+  ASSERT_EQ(message(tessera_runtime_open(nullptr, &runtime)), "");
+  tessera_dynamic_pipeline* pipeline = nullptr;
+  ASSERT_EQ(message(tessera_dynamic_pipeline_open(runtime, path_.c_str(), nullptr, &pipeline)), "");
+  tessera_dynamic_stream* stream = nullptr;
+  ASSERT_EQ(message(tessera_dynamic_stream_open(pipeline, nullptr, &stream)), "");
+  Tensor given = Tensor::zeros(Format::kF32, {4});
+  given.as<float>()[2] = 1;
+  const tessera_tensor tensor = view(given);
+  tessera_job* job = nullptr;
+  ASSERT_EQ(message(tessera_dynamic_submit(stream, &tensor, 1, nullptr, &job)), "");
+  tessera_result* result = nullptr;
+  ASSERT_EQ(message(tessera_job_wait(job, -1, &result)), "");
+  const tessera_tensor output = tessera_result_output(result, 0);
+  ASSERT_EQ(output.bytes, sizeof(std::int64_t));
+  EXPECT_EQ(*static_cast<const std::int64_t*>(output.data), 2);
+  EXPECT_EQ(tessera_dynamic_pipeline_status(pipeline).ran_in_parts, 1);
+  tessera_result_release(result);
+  tessera_job_release(job);
+  tessera_dynamic_stream_release(stream);
+  tessera_dynamic_pipeline_release(pipeline);
+  tessera_runtime_release(runtime);
+}
+
 TEST_F(DynamicInC, OneStreamTakesManyShapesAndAFailureIsOfItsJobAlone) {
   tessera_runtime* runtime = nullptr;
   ASSERT_EQ(message(tessera_runtime_open(nullptr, &runtime)), "");
@@ -143,7 +173,10 @@ TEST_F(DynamicInC, OneStreamTakesManyShapesAndAFailureIsOfItsJobAlone) {
   }
   tessera_dynamic_stream_wait_until_done(stream);
   tessera_dynamic_pipeline_wait_until_done(pipeline);
-  EXPECT_EQ(tessera_dynamic_pipeline_status(pipeline).failed_shapes, 1);
+  const tessera_dynamic_pipeline_counters counters = tessera_dynamic_pipeline_status(pipeline);
+  EXPECT_EQ(counters.failed_shapes, 1);
+  EXPECT_EQ(counters.compiled, 2);
+  EXPECT_EQ(counters.waiting, 0);
   tessera_dynamic_pipeline_release(pipeline);
   tessera_dynamic_stream_release(stream);
   tessera_runtime_release(runtime);

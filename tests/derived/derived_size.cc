@@ -2,7 +2,7 @@
 //
 //   derived_size                                        a generated model of the layers that
 //                                                       text recognition has
-//   derived_size --data FOLDER --text-models FOLDER     stored models
+//   derived_size --data FOLDER --text-models FOLDER     every stored model
 //
 // Ends with 1 where a matrix layer of a float model has more than 40 operations or the derived file
 // is more than 3 times the model's; with 77 (skipped) where no stored model is there.
@@ -59,14 +59,14 @@ Status write_recognition(const std::string& path) {
   return b.write(path);
 }
 
-// A row of the table. `any_size`: the file may be as large as it is.
-Status measure(const Recipe& recipe, bool any_size = false) {
+// A row of the table.
+Status measure(const Recipe& recipe) {
   TESSERA_TRY(const concord::Software unrolled, derive_recipe(recipe));
   const concord::Software software = concord::folded(unrolled);
   TESSERA_TRY(const std::vector<std::byte> file, concord::write_onnx(software));
   const concord::LayerNodes nodes = concord::count_layer_nodes(software);
   const std::uintmax_t bytes = std::filesystem::file_size(recipe.source);
-  fmt::print("{:<30} {:>6} {:>7} {:>6.1f} {:>5} {:>12} {:>12} {:>6.2f}\n", recipe.name,
+  fmt::print("{:<31} {:>6} {:>7} {:>6.1f} {:>5} {:>12} {:>12} {:>6.2f}\n", recipe.name,
              nodes.matrix_layers, tools::with_separators(nodes.nodes), nodes.matrix_nodes_mean(),
              nodes.matrix_nodes_max, tools::with_separators(static_cast<std::int64_t>(bytes)),
              tools::with_separators(static_cast<std::int64_t>(file.size())),
@@ -77,7 +77,7 @@ Status measure(const Recipe& recipe, bool any_size = false) {
         fmt::format("{}: of {} matrix layers one has {} operations, allowed {}", recipe.name,
                     nodes.matrix_layers, nodes.matrix_nodes_max, kMatrixNodesMax)};
   }
-  if (any_size || file.size() <= kBytesRatioMax * bytes) return {};
+  if (file.size() <= kBytesRatioMax * bytes) return {};
   return Error{ErrorCode::kInternal,
                fmt::format("{}: the derived file has {} bytes, allowed {} times {}", recipe.name,
                            file.size(), kBytesRatioMax, bytes)};
@@ -94,29 +94,28 @@ Result<int> measure_stored(const std::string& data, const std::string& text_mode
   text("text direction", "ch_ppocr_mobile_v2.0_cls_infer.onnx", "1x3x48x192");
   text("text detection", "ch_PP-OCRv4_det_infer.onnx", "1x3x352x352");
   text("text recognition", "ch_PP-OCRv4_rec_infer.onnx", "1x3x48x320");
-  for (const char* name :
-       {"mobilenet_v1_224_fp32", "dtln_1", "gtcrn_simple", "vit_cifar10_ibp_3_3_8",
-        "silero_vad_16k_op15", "mlperf_tiny_resnet8_fp32", "mlperf_tiny_resnet8_int8_qdq",
-        "mobilenet_v2_224_uint8_qdq"}) {
-    recipes.push_back(
-        {.name = name, .source = data + "/models/" + name + ".onnx", .arch = "tessera128"});
+  std::set<std::filesystem::path> models;
+  std::error_code absent;
+  for (const auto& entry : std::filesystem::directory_iterator(data + "/models", absent)) {
+    if (entry.path().extension() == ".onnx") models.insert(entry.path());
   }
-  // The steps of recurrent layers, and the tables of functions, outweigh so few weights.
-  const std::set<std::string> of_any_size = {"gtcrn_simple", "mlperf_tiny_resnet8_int8_qdq"};
+  for (const std::filesystem::path& model : models) {
+    recipes.push_back({.name = model.stem(), .source = model, .arch = "tessera128"});
+  }
   int measured = 0;
   for (const Recipe& recipe : recipes) {
     if (!std::filesystem::exists(recipe.source)) {
-      fmt::print("{:<30} skipped: it is not there\n", recipe.name);
+      fmt::print("{:<31} skipped: it is not there\n", recipe.name);
       continue;
     }
-    TESSERA_RETURN_IF_ERROR(measure(recipe, of_any_size.count(recipe.name) > 0));
+    TESSERA_RETURN_IF_ERROR(measure(recipe));
     ++measured;
   }
   return measured;
 }
 
 Result<int> run(const std::string& data, const std::string& text_models) {
-  fmt::print("{:<30} {:>6} {:>7} {:>6} {:>5} {:>12} {:>12} {:>6}\n", "model", "matrix", "nodes",
+  fmt::print("{:<31} {:>6} {:>7} {:>6} {:>5} {:>12} {:>12} {:>6}\n", "model", "matrix", "nodes",
              "mean", "most", "bytes", "derived", "times");
   if (!data.empty()) return measure_stored(data, text_models);
   const std::string path =

@@ -120,14 +120,14 @@ Status run_profile(const Arguments& arguments, const cases::ModelRow& row,
                    const std::vector<cases::ModelCase>& list, cases::ModelRunner& runner,
                    ProfileResult& result) {
   TESSERA_TRY(const cases::LoadedModel* loaded, runner.load(row.name));
-  const Placement& placement = loaded->network.placement();
+  TESSERA_TRY(const auto outcomes, run_cases(arguments, list, runner));
+  const Placement& placement = loaded->placement();
   result.on_processor = placement.nodes_on_processor;
   result.on_host = placement.nodes_on_host;
   for (const HostStepNote& step : placement.host_steps) {
     ++result.host_steps[step.operator_name + ": " + step.reason];
   }
   result.notes = placement.notes;
-  TESSERA_TRY(const auto outcomes, run_cases(arguments, list, runner));
   if (!measure(outcomes, row.half, result)) {
     return Error{ErrorCode::kInvalidArgument, "an output has another shape than the stored one"};
   }

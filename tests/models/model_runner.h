@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,10 +11,13 @@
 
 namespace tessera::cases {
 
-// One model for one set of input shapes.
+// One model for one set of input shapes; or, where data decides what it computes, for all: it runs in parts.
 struct LoadedModel {
-  Network network;
-  Session session;
+  std::optional<Network> network;  // none in parts
+  std::optional<Session> session;
+  std::optional<DynamicSession> parts;
+  // In parts: of the last run.
+  const Placement& placement() const { return network ? network->placement() : parts->placement(); }
 };
 
 class ModelRunner {
@@ -22,7 +26,8 @@ class ModelRunner {
   ModelRunner(std::string folder, std::string arch, DeviceKind device)
       : folder_(std::move(folder)), arch_(std::move(arch)), device_(device) {}
 
-  // As it compiles with no option at all: open dimensions take their defaults.
+  // As it compiles with no option at all: open dimensions take their defaults. A model that no single network can be is
+  // taken in parts.
   Result<const LoadedModel*> load(const std::string& model);
   // Compiles once for the inputs' shapes.
   Result<std::vector<Tensor>> run(const std::string& model, const std::vector<Tensor>& inputs);

@@ -202,7 +202,8 @@ class Shapes(unittest.TestCase):
             stream.wait_until_done()
             pipeline.wait_until_done()
             self.assertEqual(order, [session.run(values(2, shape))["y"].shape[2:] for shape in shapes])
-            self.assertEqual(pipeline.status()["submitted"], 8)
+            status = pipeline.status()
+            self.assertEqual((status["submitted"], status["waiting"], status["ran_in_parts"]), (8, 0, 0))
             with self.assertRaisesRegex(tessera.Error, "1x4x8x8"):
                 stream.submit(values(2, (1, 4, 8, 8)))
 

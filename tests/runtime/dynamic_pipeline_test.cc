@@ -30,7 +30,7 @@ class DynamicPipelines : public ::testing::Test {
   DynamicPipelines() { fs::create_directories(folder_); }
   ~DynamicPipelines() override { fs::remove_all(folder_); }
   // x [batch, 3, height, width] -> Conv -> y; a width of less than 3 is none it can take.
-  DynamicNetwork convolution() const {
+  DynamicNetwork convolution(const DynamicOptions& options = {}) const {
     const std::string path = folder_ + "/conv.onnx";
     std::ofstream(path, std::ios::binary)
         << ModelBuilder(17)
@@ -39,9 +39,38 @@ class DynamicPipelines : public ::testing::Test {
                .node("Conv", {"x", "w"}, {"y"})
                .output("y")
                .bytes();
-    return DynamicNetwork::open(path).value();
+    return DynamicNetwork::open(path, options).value();
   }
   const std::string folder_ = ::testing::TempDir() + "dynamic_pipeline_test";
+};
+
+// Holds compilations up while it is closed.
+class Gate {
+ public:
+  DynamicOptions options() {
+    return {.load = {.progress = [this](const std::string&, double) {
+              std::unique_lock lock(mutex_);
+              ++reached_;
+              changed_.notify_all();
+              changed_.wait(lock, [this] { return open_; });
+            }}};
+  }
+  void set(bool open) {
+    const std::lock_guard lock(mutex_);
+    open_ = open;
+    reached_ = 0;
+    changed_.notify_all();
+  }
+  void wait_until_reached() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return reached_ > 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = true;
+  int reached_ = 0;
 };
 
 Runtime runtime_with(DeviceKind kind) {
@@ -58,12 +87,13 @@ TEST_F(DynamicPipelines, ResultsOfManyShapesComeInTheOrderOfSubmissionWithTheBit
     auto session = DynamicSession::open(network, {.device = device});
     std::mutex mutex;
     std::vector<Shape> order, wanted;
-    std::vector<Job> jobs;
-    std::vector<Tensor> expected;
+    std::vector<Tensor> given, expected;
     for (const std::int64_t width : {40, 5, 9, 40, 3, 9, 5, 100}) {
-      const Tensor x = ramp({1, 3, 2, width});
+      given.push_back(ramp({1, 3, 2, width}));
       wanted.push_back({1, 4, 2, width - 2});
-      expected.push_back(session->run({x})->outputs[0]);
+      expected.push_back(session->run({given.back()})->outputs[0]);
+    }
+    for (const Tensor& x : given) {
       auto job = stream.submit_when_room(
           {x}, {.callback = [&](TaskOutcome outcome) {
             ASSERT_TRUE(outcome.ok()) << outcome.error().error.to_string();
@@ -101,6 +131,96 @@ TEST_F(DynamicPipelines, AShapeWithoutANetworkFailsItsJobAloneAndInItsTurn) {
   ASSERT_TRUE(last.ok());
   EXPECT_EQ(last.result().sequence, 2U);
   EXPECT_EQ(pipeline->status().failed_shapes, 1);
+}
+
+TEST_F(DynamicPipelines, SubmitDoesNotWaitForACompilationAndOtherStreamsFlowOnMeanwhile) {
+  Gate gate;
+  Runtime runtime = runtime_with(DeviceKind::kHost);
+  const DynamicNetwork network = convolution(gate.options());
+  auto pipeline = runtime.open_pipeline(network, {});
+  DynamicStream stream = pipeline->open_stream(), other = pipeline->open_stream();
+  const Tensor known = ramp({1, 3, 1, 8}), unknown = ramp({1, 3, 1, 20});
+  ASSERT_TRUE(other.submit({known})->wait().ok());
+  gate.set(false);
+  Job first = *stream.submit({unknown});
+  Job second = *stream.submit({known});
+  gate.wait_until_reached();
+  EXPECT_TRUE(other.submit({known})->wait().ok());
+  EXPECT_EQ(pipeline->status().waiting, 2);
+  EXPECT_FALSE(first.done());
+  EXPECT_FALSE(second.done());
+  gate.set(true);
+  EXPECT_EQ(first.wait().result().outputs()[0].dims, (Shape{1, 4, 1, 18}));
+  EXPECT_EQ(second.wait().result().sequence, 1U);
+  pipeline->wait_until_done();
+  EXPECT_EQ(pipeline->status().waiting, 0);
+  EXPECT_EQ(pipeline->status().networks.compiled, 2);
+}
+
+TEST_F(DynamicPipelines, AJobCanBeCancelledOrBeLateWhileItsNetworkIsCompiled) {
+  Gate gate;
+  Runtime runtime = runtime_with(DeviceKind::kHost);
+  const DynamicNetwork network = convolution(gate.options());
+  auto pipeline = runtime.open_pipeline(network, {});
+  DynamicStream stream = pipeline->open_stream();
+  gate.set(false);
+  Job compiling = *stream.submit({ramp({1, 3, 1, 8})});
+  Job late = *stream.submit({ramp({1, 3, 1, 9})}, {.deadline = std::chrono::milliseconds(1)});
+  Job last = *stream.submit({ramp({1, 3, 1, 8})});
+  gate.wait_until_reached();
+  compiling.cancel();
+  EXPECT_EQ(compiling.wait().error().failure, TaskFailure::kCancelled);
+  EXPECT_EQ(late.wait().error().failure, TaskFailure::kDeadline);
+  gate.set(true);
+  EXPECT_TRUE(last.wait().ok());
+  pipeline->wait_until_done();
+  // No network is made for a task that is over.
+  EXPECT_EQ(pipeline->status().networks.compiled, 1);
+  EXPECT_EQ(pipeline->status().failed_shapes, 0);
+}
+
+TEST_F(DynamicPipelines, ThePipelineEndsWithTasksThatWaitForTheirNetwork) {
+  Runtime runtime = runtime_with(DeviceKind::kHost);
+  std::vector<Job> jobs;
+  {
+    auto pipeline = runtime.open_pipeline(convolution(), {});
+    DynamicStream stream = pipeline->open_stream();
+    for (const std::int64_t width : {8, 9, 10}) {
+      jobs.push_back(*stream.submit({ramp({1, 3, 1, width})}));
+    }
+  }
+  for (Job& job : jobs) EXPECT_TRUE(job.wait().ok());
+}
+
+TEST_F(DynamicPipelines, AModelInPartsRunsInTheOrderOfItsStreamWithTheBitsOfASession) {
+  const std::string path = folder_ + "/parts.onnx";
+  std::ofstream(path, std::ios::binary) << ModelBuilder(17)
+                                               .open_input("x", Format::kF32, {"n", "4"})
+                                               .initializer("w", ramp({4, 4}))
+                                               .node("MatMul", {"x", "w"}, {"product"})
+                                               .node("NonZero", {"product"}, {"y"})
+                                               .output("y")
+                                               .bytes();
+  const DynamicNetwork network = DynamicNetwork::open(path).value();
+  for (const DeviceKind device : {DeviceKind::kHost, DeviceKind::kSim}) {
+    Runtime runtime = runtime_with(device);
+    auto pipeline = runtime.open_pipeline(network, {});
+    DynamicStream stream = pipeline->open_stream();
+    auto session = DynamicSession::open(network, {.device = device});
+    std::vector<Job> jobs;
+    for (const std::int64_t rows : {3, 1, 3}) {
+      jobs.push_back(*stream.submit({ramp({rows, 4})}));
+    }
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      const TaskOutcome outcome = jobs[i].wait();
+      ASSERT_TRUE(outcome.ok()) << outcome.error().error.to_string();
+      const auto alone = session->run({ramp({i == 1 ? 1 : 3, 4})});
+      EXPECT_EQ(outcome.result().runs.front(), alone->outputs);
+      EXPECT_EQ(outcome.result().cycles, alone->cycles);
+      EXPECT_EQ(outcome.result().sequence, i);
+    }
+    EXPECT_EQ(pipeline->status().ran_in_parts, 3);
+  }
 }
 
 TEST_F(DynamicPipelines, APipelineWithoutTasksGoesForAnother) {

@@ -196,6 +196,18 @@ TEST_F(ModelsInParts, ALoopOfManyIterationsHasABodyOfItsOwnAndTheSameBits) {
   EXPECT_EQ(first, written_out);
 }
 
+TEST_F(ModelsInParts, WhatALoopCarriesStaysOnTheDeviceBetweenTrips) {
+  write(loop(false));
+  const auto result = run({floats({1, 2}, {1, -1}), longs({}, {40})});
+  ASSERT_TRUE(result.ok()) << result.error().to_string();
+  EXPECT_THAT(
+      placement_.notes,
+      Contains(HasSubstr("1 of 1 carried values (8 bytes) stay on the device between trips")));
+  // Each trip's slice is what it carried; the last one is the total.
+  const std::vector<float> all = values_of(result->outputs[1]);
+  EXPECT_EQ(values_of(result->outputs[0]), (std::vector{-all[78], -all[79]}));
+}
+
 TEST_F(ModelsInParts, TheTripCountOfOneRunIsNotThatOfTheNext) {
   write(loop(false));
   const auto network = DynamicNetwork::open(path());
@@ -206,6 +218,9 @@ TEST_F(ModelsInParts, TheTripCountOfOneRunIsNotThatOfTheNext) {
     ASSERT_TRUE(result.ok()) << result.error().to_string();
     EXPECT_EQ(result->outputs[1].dims, (Shape{trips, 1, 2}));
     EXPECT_EQ(!session->network(), trips > 16) << trips;
+    const std::vector<NetworkRuns> ran = session->networks();
+    ASSERT_EQ(ran.size(), 1u);
+    EXPECT_EQ(ran[0].runs, trips > 16 ? trips : 1);
   }
 }
 

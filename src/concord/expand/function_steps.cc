@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -130,6 +131,11 @@ Tensor make_table(const TableShape& shape, const std::function<double(double)>& 
                   "two numbers with different results share place {}", place);
     taken[static_cast<std::size_t>(place)] = true;
     arith::write_element(stored, value, entry);
+  }
+  // Places that no number has are like those before them: longer runs (short_form.cc).
+  const auto size = static_cast<std::size_t>(format_bytes(stored));
+  for (std::size_t i = 1; i < taken.size(); ++i) {
+    if (!taken[i]) std::memcpy(&table.bytes[i * size], &table.bytes[(i - 1) * size], size);
   }
   return table;
 }
@@ -318,7 +324,7 @@ ValueId look_up(Expansion& at, const Carried& x, Format source, Format format,
       at.tables()[fmt::format("{}/{}/{}/{}/{}", function.name, format_name(source),
                               format_name(format), shape.signed_zero, shape.one_sided)];
   if (!table.valid()) {
-    table = steps.cast(steps.constant(make_table(shape, function.value)), carrier(format));
+    table = steps.cast(steps.short_constant(make_table(shape, function.value)), carrier(format));
   }
   ValueId key = x.value;
   const ValueId is_nan = x.traits.may_be_nan ? steps.is_nan(key) : ValueId{};

@@ -20,7 +20,6 @@
 #include "base/check.h"
 #include "concord/expand/expansion.h"
 #include "concord/expand/node_expansions.h"
-#include "concord/index_form.h"
 #include "graph/move_box.h"
 
 namespace tessera::concord {
@@ -271,14 +270,11 @@ bool is_short(const MoveAttributes& move, const Shape& output) {
   return find_woven(move, output).has_value();
 }
 
-// By their rule, if they have one (index_form.h); else one of 32 bits an element.
+// gather() writes their rule, if they have one.
 ValueId indices_of(Steps& steps, const std::vector<std::int32_t>& index, const Shape& dims) {
   Tensor wide = Tensor::zeros(Format::kI64, dims);
   std::copy(index.begin(), index.end(), wide.as<std::int64_t>().begin());
-  if (index_form(wide)) return steps.constant(std::move(wide));  // gather() writes the rule
-  Tensor tensor = Tensor::zeros(Format::kI32, dims);
-  std::copy(index.begin(), index.end(), tensor.as<std::int32_t>().begin());
-  return steps.cast(steps.constant(std::move(tensor)), Format::kI64);
+  return steps.constant(std::move(wide));
 }
 
 // Always right: one index an element into all inputs behind each other.

@@ -15,6 +15,7 @@
 #include "concord/expand/block_sum.h"
 #include "concord/expand/product_operands.h"
 #include "concord/expand/quantise_steps.h"
+#include "concord/expand/waves.h"
 #include "concord/expand/weighted_sum.h"
 
 namespace tessera::concord {
@@ -94,8 +95,8 @@ Status set_weights(const Node& node, const std::vector<std::vector<double>>& row
   return {};
 }
 
-// Quantises trained weights into the sum: `rows` [channels, ..., terms], k = (tap, channel).
-void set_trained_weights(Steps& steps, ValueId rows, WeightedSum& sum) {
+// `rows` [channels, ..., terms], k = (tap, channel), quantised and laid out as the sum's weights.
+ValueId quantised_rows(Steps& steps, ValueId rows, const WeightedSum& sum) {
   const std::int64_t runs = sum.terms / sum.run;
   const ValueId cut = steps.reshape(rows, {sum.groups * sum.channels, runs, sum.run - sum.padding});
   const Quantised quantised = quantise_blocks(steps, cut,
@@ -105,12 +106,21 @@ void set_trained_weights(Steps& steps, ValueId rows, WeightedSum& sum) {
                                                .source = sum.source,
                                                .traits = Traits::finite(),
                                                .keep_padding = sum.padding > 0});
-  if (!sum.x_first) {
-    sum.trained = steps.reshape(quantised.value, weight_dims(sum));
-    return;
-  }
+  if (!sum.x_first) return steps.reshape(quantised.value, weight_dims(sum));
   const ValueId matrix = steps.reshape(quantised.value, {sum.channels, sum.terms});
-  sum.trained = steps.transpose(matrix, {1, 0});
+  return steps.transpose(matrix, {1, 0});
+}
+
+// Quantised weights of f16 numbers that are a window times waves, written as such.
+void write_waves(Steps& steps, WeightedSum& sum) {
+  std::vector<std::vector<double>> rows;
+  for (auto row = sum.weights.begin(); row != sum.weights.end(); row += sum.terms) {
+    rows.emplace_back(row, row + sum.terms - sum.padding);
+  }
+  const auto window = window_of_waves(rows, sum.matrix);
+  if (!window) return;
+  const ValueId numbers = waves(steps, *window, sum.channels / 2);
+  sum.written = quantised_rows(steps, round_parameter(steps, numbers, Format::kF16), sum);
 }
 
 Status set_bias(Expansion& at, const Node& node, WeightedSum& sum) {
@@ -200,7 +210,7 @@ Result<Carried> expand_block_conv(Expansion& at, const Node& node) {
   set_moving(at, node, w.dims, sum);
   if (at.trains()) {
     const ValueId kernel = at.trained(node, 1, "weight", w.dims);
-    set_trained_weights(steps, steps.transpose(kernel, {0, 2, 3, 1}), sum);
+    sum.trained = quantised_rows(steps, steps.transpose(kernel, {0, 2, 3, 1}), sum);
   } else {
     TESSERA_RETURN_IF_ERROR(set_weights(node, kernel_rows(w), w.format, sum));
   }
@@ -276,9 +286,10 @@ Result<Carried> expand_constant_matmul(Expansion& at, const Node& node) {
   set_whole_run(steps, x, axis, sum);
   if (at.trains()) {
     const ValueId rows = at.trained(node, 1, "weight", {sum.channels, b.dims[0]});
-    set_trained_weights(steps, rows, sum);
+    sum.trained = quantised_rows(steps, rows, sum);
   } else {
     TESSERA_RETURN_IF_ERROR(set_weights(node, matrix_rows(b), b.format, sum));
+    if (b.format == Format::kF16) write_waves(steps, sum);
   }
   TESSERA_RETURN_IF_ERROR(set_bias(at, node, sum));
   TESSERA_TRY(const ValueId y, round_weighted_sum(steps, node, sum));

@@ -19,6 +19,7 @@ ValueId per_channel(Steps& steps, const WeightedSum& sum, const std::vector<doub
 
 ValueId matrix_of_weights(Steps& steps, const WeightedSum& sum) {
   if (sum.trained.valid()) return sum.trained;
+  if (sum.written.valid()) return sum.written;
   if (!sum.x_first) return write_weights(steps, sum.weights, weight_dims(sum));
   std::vector<double> turned(sum.weights.size());
   for (std::int64_t c = 0; c < sum.channels; ++c) {

@@ -26,7 +26,8 @@ struct WeightedSum {
   std::int64_t groups = 1, channels = 1, terms = 1;
   std::int64_t run = 1;      // terms after which blocks begin anew
   std::int64_t padding = 0;  // of the terms: zeros at the end of the only run
-  ValueId trained;           // in place of `weights`: quantised, laid out as matrix_of_weights()
+  ValueId written;  // `weights` as steps made them, laid out as weight_dims() says; or none
+  ValueId trained;  // in place of `weights`: quantised, laid out likewise
   std::vector<double> bias;  // one per channel, or none
   ValueId trained_bias;      // in place of `bias`: broadcasts against the result
   MatrixFormat matrix;

@@ -98,7 +98,7 @@ class Folding {
       Stretch stretch{i, 0, -1};
       const std::int32_t layer = all[i].layer;
       std::string whole = layer < 0 ? "" : software_.layers[layer].kind;
-      bool unique = false;
+      bool unique = layer < 0;
       for (; i < all.size() && all[i].layer == layer; ++i) {
         unique |= all[i].op == Operator::kHostNode || all[i].op == Operator::kRepeat;
         whole += "\n" + signature(all[i]);

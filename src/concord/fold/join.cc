@@ -19,7 +19,7 @@ Software joined(const std::vector<const Software*>& programs) {
     for (Operation operation : one->operations) {
       for (ValueId& id : operation.inputs) id = moved(id);
       for (ValueId& id : operation.outputs) id = moved(id);
-      operation.layer += layer;
+      if (operation.layer >= 0) operation.layer += layer;
       whole.operations.push_back(std::move(operation));
     }
     for (Layer one_layer : one->layers) {

@@ -123,8 +123,10 @@ class Sharing {
     std::vector<Operation> others;
     for (Operation& operation : software_.operations) {
       const auto uses = uses_.find(operation.outputs[0]);
+      const bool fixed = fixed_.count(operation.outputs[0]) > 0;
+      if (fixed) operation.layer = -1;
       const bool common = uses != uses_.end() && uses->second + 1 >= kCommonUses;
-      if (common) {
+      if (fixed || common) {
         int place = 0;
         for (const ValueId id : operation.inputs) place = std::max(place, made[id]);
         made[operation.outputs[0]] = place;

@@ -6,8 +6,9 @@
 
 namespace tessera::concord {
 
-// What three or more operations had in common stands as early as its operands allow, so that the
-// turns of a loop that has been unrolled stay alike. Other operations are left alone: a reader of
+// Operations on constants alone stand in front and belong to no layer: they are done once. What three or more
+// operations had in common stands as early as its operands allow. So the turns of a loop that has been unrolled
+// stay alike. Other operations are left alone: a reader of
 // the software may want to see the steps of a function in one piece.
 void share_equal(Software& software);
 

@@ -204,7 +204,7 @@ class CppText {
     line(fmt::format("const std::int64_t {}[] = {{", name));
     for (const Stage& stage : stages) {
       const Operation& operation = *stage.operation;
-      if (operation.layer != layer) {
+      if (operation.layer >= 0 && operation.layer != layer) {
         layer = operation.layer;
         const Layer& named = software_.layers[layer];
         line(fmt::format("    // {} '{}'", named.kind, comment(named.name)));

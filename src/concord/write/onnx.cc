@@ -127,10 +127,10 @@ class GraphWriter {
 
   // A large one in the smallest format that has its numbers, and a Cast.
   void write_constant(const Value& value) {
-    constexpr std::int64_t kPackedMin = 1'024;
-    if (element_count(value.dims) >= kPackedMin) {
+    constexpr std::size_t kCastBytes = 256;  // more than a Cast takes
+    if (value.constant->bytes.size() >= kCastBytes) {
       const Tensor small = packed(*value.constant);
-      if (small.format != value.format) {
+      if (small.bytes.size() + kCastBytes <= value.constant->bytes.size()) {
         const std::string stored = value.name + ".packed";
         write_tensor(stored, small, graph_->add_initializer());
         onnx::NodeProto* cast = graph_->add_node();

@@ -137,7 +137,7 @@ class PythonText {
     std::string dead;
     for (const Stage& stage : stages) {
       const Operation& operation = *stage.operation;
-      if (operation.layer != layer) {
+      if (operation.layer >= 0 && operation.layer != layer) {
         layer = operation.layer;
         const Layer& named = software_.layers[layer];
         line(fmt::format("        # {} '{}'", named.kind, comment(named.name)));

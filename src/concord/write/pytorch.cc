@@ -171,7 +171,7 @@ class TorchExpressions {
   }
 
   std::string maximum(const Operation& operation, const std::string& operand) const {
-    const std::string& kind = software_.layers[operation.layer].kind;
+    const std::string kind = operation.layer < 0 ? "" : software_.layers[operation.layer].kind;
     const bool of_block = kind == "conv" || kind == "matmul";
     return fmt::format("torch.amax({}{}, {}, keepdim=True)", operand, of_block ? ".detach()" : "",
                        python_tuple(operation.axes));

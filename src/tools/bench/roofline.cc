@@ -5,8 +5,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tessera/dynamic_network.h"
 #include "tools/bench/zoo_run.h"
 #include "tools/files/stored_files.h"
+#include "tools/files/tensor_file.h"
 #include "tools/report/roofline_text.h"
 #include "tools/terminal/console.h"
 
@@ -128,11 +130,68 @@ void print(const Rows& rows, const std::string& arch, bool of_folder) {
       "of others\n");
 }
 
+// Inputs of the model's first case; random ones where it has none. Open dimensions are 1 there.
+Result<std::vector<Tensor>> inputs_of(const StoredFile& file, const DynamicNetwork& network) {
+  std::vector<Tensor> inputs;
+  for (const DeclaredShape& input : network.inputs()) {
+    const auto values = file.values.find(input.name);
+    const auto shape = file.shapes.find(input.name);
+    TensorDescription wanted{input.name, input.format, input.dims};
+    if (shape != file.shapes.end()) wanted.dims = shape->second;
+    for (std::int64_t& extent : wanted.dims) extent = extent < 0 ? 1 : extent;
+    if (values == file.values.end()) {
+      inputs.push_back(random_tensor(wanted, 0, inputs.size()));
+      continue;
+    }
+    TESSERA_TRY(Tensor tensor, read_npy(values->second));
+    tensor.dims = wanted.dims;
+    inputs.push_back(std::move(tensor));
+  }
+  return inputs;
+}
+
+void add(const ZooRun& run, std::int64_t runs, ZooRun& total) {
+  const auto times = static_cast<double>(runs);
+  total.cycles += run.cycles * runs;
+  total.nodes_on_host += run.nodes_on_host;
+  total.idle_engine_cycles += run.idle_engine_cycles * runs;
+  total.cpu_seconds += run.cpu_seconds * times;
+  total.roofline.roofline_cycles += run.roofline.roofline_cycles * times;
+  total.roofline.total.dram_bytes += run.roofline.total.dram_bytes * runs;
+  total.roofline.total_bound.macs += run.roofline.total_bound.macs * runs;
+  total.roofline.total_bound.bytes += run.roofline.total_bound.bytes * runs;
+  for (int cause = 0; cause < report::kCauseCount; ++cause) {
+    total.roofline.distance.losses[static_cast<Cause>(cause)] +=
+        run.roofline.distance[static_cast<Cause>(cause)] * times;
+  }
+  total.roofline.distance.overlap += run.roofline.distance.overlap * times;
+}
+
+// Which networks run, and how often, the values of a case decide; each is timed once. The host finds out.
+Result<ZooRun> run_in_parts(const StoredFile& file, const std::string& arch) {
+  TESSERA_TRY(const DynamicNetwork network,
+              DynamicNetwork::open(file.path, {.load = {.arch = arch}}));
+  TESSERA_TRY(const std::vector<Tensor> inputs, inputs_of(file, network));
+  TESSERA_TRY(DynamicSession session, DynamicSession::open(network, {.device = DeviceKind::kHost}));
+  TESSERA_TRY(const RunResult run, session.run(inputs));
+  ZooRun total{.name = file.name, .roofline = {}};
+  for (const NetworkRuns& part : session.networks()) {
+    TESSERA_TRY(const ZooRun one, run_for_timing(file.name, part.network));
+    add(one, part.runs, total);
+  }
+  if (total.cycles > 0) {
+    total.roofline.share = total.roofline.roofline_cycles / static_cast<double>(total.cycles);
+  }
+  return total;
+}
+
 Result<ZooRun> run_stored(const StoredFile& file, const std::string& arch) {
   TESSERA_TRY(LoadOptions options, load_options(file, arch));
   options.progress = progress_bar();
-  TESSERA_TRY(const Network network, Network::load(file.path, options));
-  return run_for_timing(file.name, network);
+  const auto network = Network::load(file.path, options);
+  if (network.ok()) return run_for_timing(file.name, *network);
+  if (network.error().code != ErrorCode::kUnsupported) return network.error();
+  return run_in_parts(file, arch);
 }
 
 // A model that is refused is left out: what others bring is not all supported.

@@ -28,6 +28,7 @@ std::vector<std::string> columns_of(const std::string& line) {
 struct CaseInput {
   std::string model, name, tensor;
   Shape dims;
+  std::string file;  // of its values, below the folder; empty: none as they are
 };
 
 // None: the line is of an output, or of a whole series of inputs (index "*").
@@ -41,7 +42,8 @@ Result<std::optional<CaseInput>> case_input(const std::string& line, const std::
                              where, columns.size())};
   }
   if (columns[2] != "in" || columns[3] == "*") return std::optional<CaseInput>();
-  CaseInput input{columns[0], columns[1], columns[4], {}};
+  CaseInput input{columns[0], columns[1], columns[4], {}, {}};
+  if (columns.size() > kColumns + 1 && columns[8] == "raw") input.file = columns[7];
   if (columns[6].empty() || columns[6] == "scalar") return std::optional(std::move(input));
   const auto shape = parse_shape(input.tensor + "=" + columns[6]);
   if (!shape.ok()) {
@@ -69,7 +71,9 @@ Status read_case_shapes(std::string_view cases, const std::string& path,
     const auto at = first_case.try_emplace(input->model, input->name).first;
     if (at->second != input->name) continue;
     for (StoredFile& file : files) {
-      if (file.name == input->model) file.shapes[input->tensor] = input->dims;
+      if (file.name != input->model) continue;
+      file.shapes[input->tensor] = input->dims;
+      if (!input->file.empty()) file.values[input->tensor] = input->file;
     }
   }
   return {};
@@ -99,6 +103,9 @@ Result<std::vector<StoredFile>> stored_files(const std::string& folder) {
   TESSERA_TRY(const std::vector<std::byte> bytes, read_file(cases));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   TESSERA_RETURN_IF_ERROR(read_case_shapes(text, cases, files));
+  for (StoredFile& file : files) {
+    for (auto& [tensor, values] : file.values) values = folder + "/" + values;
+  }
   return files;
 }
 

@@ -2,7 +2,8 @@
 //
 //   FOLDER/models/*.onnx, or FOLDER/*.onnx      the models
 //   FOLDER/cases/CASES.tsv                      a line per tensor of a case, below a line of the columns' names:
-//                                               model, case, "in" or "out", index, tensor, type, shape, ...
+//                                               model, case, "in" or "out", index, tensor, type, shape, and
+//                                               may be a file below the folder, and "raw" for one as it is
 #pragma once
 
 #include <map>
@@ -18,6 +19,8 @@ namespace tessera::tools {
 struct StoredFile {
   std::string path, name;               // the name is the file's without ".onnx"
   std::map<std::string, Shape> shapes;  // of inputs, from the model's first case; empty without one
+  std::map<std::string, std::string> values =
+      {};  // likewise their files, of those that are stored as they are (.npy)
 };
 
 // Puts the shapes of `cases`, the text of CASES.tsv, into the files that it names; `path` is for errors.
