@@ -133,15 +133,15 @@ class IntegerProduct final : public Product {
     for (std::int64_t c = 0; c < channels; ++c) {
       workspace.row_pointers.push_back(channel_base(work.input, work.group * channels + c));
     }
-    std::int8_t* const moving =
-        workspace.tiles.reserve(kPanelPixels / kWordPixels * vector_bytes);
-    place_byte_words({.panel = panel,
-                      .taps = config_.image.taps,
-                      .channels = workspace.row_pointers.data(),
-                      .channel_count = channels,
-                      .fill = static_cast<std::uint8_t>(config_.moving_zero_point),
-                      .flip = static_cast<std::uint8_t>(work.input.format == Format::kI8 ? 0x80 : 0)},
-                     vector_bytes, reinterpret_cast<std::uint8_t*>(moving));
+    std::int8_t* const moving = workspace.tiles.reserve(kPanelPixels / kWordPixels * vector_bytes);
+    place_byte_words(
+        {.panel = panel,
+         .taps = config_.image.taps,
+         .channels = workspace.row_pointers.data(),
+         .channel_count = channels,
+         .fill = static_cast<std::uint8_t>(config_.moving_zero_point),
+         .flip = static_cast<std::uint8_t>(work.input.format == Format::kI8 ? 0x80 : 0)},
+        vector_bytes, reinterpret_cast<std::uint8_t*>(moving));
   }
 
   // The sums of all output channels by products of bytes: as many of them at a time as stay in the cache.

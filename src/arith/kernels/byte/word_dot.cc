@@ -54,8 +54,8 @@ HWY_INLINE __m256i add_words(__m256i sum, __m256i words) {
 
 // ---- pixels as lanes
 
-HWY_INLINE void store_word_quad(const std::byte* const* rows, __m128i flip, std::int64_t vector_bytes,
-                           std::uint8_t* moving) {
+HWY_INLINE void store_word_quad(const std::byte* const* rows, __m128i flip,
+                                std::int64_t vector_bytes, std::uint8_t* moving) {
   constexpr std::int64_t kAtOnce = 16;
   for (std::int64_t pixel = 0; pixel < kPanelPixels; pixel += kAtOnce) {
     const auto load = [&](std::int64_t row) TESSERA_INLINE_LAMBDA {
@@ -145,8 +145,8 @@ HWY_NOINLINE void word_tile_dot(const std::int8_t* weights, const std::uint8_t* 
     return reinterpret_cast<__m256i*>(sums + static_cast<std::int64_t>(c) * kPanelPixels);
   };
   __m256i totals[kChannels];
-  unroll<kChannels>(
-      [&](auto c) TESSERA_INLINE_LAMBDA { totals[c] = _mm256_loadu_si256(sums_of(c)); });
+  unroll<kChannels>([&](auto c)
+                        TESSERA_INLINE_LAMBDA { totals[c] = _mm256_loadu_si256(sums_of(c)); });
   for (std::int64_t step = 0; step < steps; ++step) {
     __m256i pixels[kTogether];
     unroll<kTogether>([&](auto q) TESSERA_INLINE_LAMBDA {
@@ -164,8 +164,8 @@ HWY_NOINLINE void word_tile_dot(const std::int8_t* weights, const std::uint8_t* 
     weights += kChannels * kTogether * kQuadTerms;
     moving += kTogether * kQuadBytes;
   }
-  unroll<kChannels>(
-      [&](auto c) TESSERA_INLINE_LAMBDA { _mm256_storeu_si256(sums_of(c), totals[c]); });
+  unroll<kChannels>([&](auto c)
+                        TESSERA_INLINE_LAMBDA { _mm256_storeu_si256(sums_of(c), totals[c]); });
 }
 
 template <std::size_t kTogether>
@@ -197,9 +197,8 @@ void word_dot(const ByteWordDot& dot, std::int32_t* sums) {
       const std::int8_t* const weights = dot.weights + first * channel_bytes;
       std::int32_t* const target = sums + first * kPanelPixels + vector * kWordPixels;
       const std::int64_t count = std::min(kWordTileChannels, dot.channels - first);
-      dot.together == 2
-          ? word_tile_dot_channels<2>(weights, moving, dot.steps, count, target)
-          : word_tile_dot_channels<4>(weights, moving, dot.steps, count, target);
+      dot.together == 2 ? word_tile_dot_channels<2>(weights, moving, dot.steps, count, target)
+                        : word_tile_dot_channels<4>(weights, moving, dot.steps, count, target);
     }
   }
 }
@@ -207,7 +206,8 @@ void word_dot(const ByteWordDot& dot, std::int32_t* sums) {
 // ---- output channels as lanes
 
 template <std::size_t kPixels>
-HWY_NOINLINE void word_lane_dot_of(const ByteWordLaneDot& dot, std::int64_t vector, std::int32_t* sums) {
+HWY_NOINLINE void word_lane_dot_of(const ByteWordLaneDot& dot, std::int64_t vector,
+                                   std::int32_t* sums) {
   const WordLanes& words = *dot.weights;
   constexpr std::int64_t kQuads = WordLanes::kTogether;
   __m256i totals[kPixels];
@@ -217,7 +217,8 @@ HWY_NOINLINE void word_lane_dot_of(const ByteWordLaneDot& dot, std::int64_t vect
     return dot.moving + static_cast<std::int64_t>(p) * dot.moving_pitch;
   };
   for (std::int64_t step = 0; step < words.steps; ++step) {
-    const __m256i first = load_eight_lanes(weights), second = load_eight_lanes(weights + kQuadBytes);
+    const __m256i first = load_eight_lanes(weights),
+                  second = load_eight_lanes(weights + kQuadBytes);
     unroll<kPixels>([&](auto p) TESSERA_INLINE_LAMBDA {
       const std::uint8_t* const terms = moving_of(p) + step * kQuads * kQuadTerms;
       const __m256i low = _mm256_maddubs_epi16(in_all_lanes(terms), first);

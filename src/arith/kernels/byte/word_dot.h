@@ -31,10 +31,10 @@ void place_byte_words(const BytePlacement& placement, std::int64_t vector_bytes,
 struct ByteWordDot {
   const std::int8_t* weights = nullptr;  // main, of the first channel's tile
   std::int64_t together = 0, steps = 0;
-  std::int64_t channels = 0;                 // the first begins a tile
-  const ExcessQuad* excess = nullptr;        // of all channels
+  std::int64_t channels = 0;                  // the first begins a tile
+  const ExcessQuad* excess = nullptr;         // of all channels
   const std::int32_t* excess_ends = nullptr;  // of the first channel
-  const std::int32_t* offsets = nullptr;     // [channel]
+  const std::int32_t* offsets = nullptr;      // [channel]
   const std::uint8_t* moving = nullptr;
   std::int64_t vector_bytes = 0;
   std::int64_t vectors = 0;  // of pixels, 1..kPanelPixels / kWordPixels

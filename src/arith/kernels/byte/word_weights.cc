@@ -20,7 +20,8 @@ double cost_of(std::int64_t together, std::int64_t quads, std::int64_t excess) {
   return 1.0 + 1.0 / static_cast<double>(together) +
          kOfExcess * static_cast<double>(excess) / static_cast<double>(quads);
 }
-constexpr double kCostOfPairs = 2.5;  // as measured: they have more instructions and twice the bytes
+constexpr double kCostOfPairs =
+    2.5;  // as measured: they have more instructions and twice the bytes
 
 // The magnitudes of the weights of one sign of the word of a quad.
 std::int32_t signed_sum(const std::int16_t* quad, std::int64_t word, std::int32_t sign) {
@@ -127,9 +128,8 @@ std::int32_t read_channel(const PlainWeights& weights, std::int64_t oc, std::int
   std::int32_t sum = 0;
   const std::byte* const bytes = weights.at(oc, 0);
   for (std::int64_t k = 0; k < weights.terms; ++k) {
-    const std::int32_t w = weights.format == Format::kI8
-                               ? static_cast<std::int8_t>(bytes[k])
-                               : std::to_integer<std::int32_t>(bytes[k]);
+    const std::int32_t w = weights.format == Format::kI8 ? static_cast<std::int8_t>(bytes[k])
+                                                         : std::to_integer<std::int32_t>(bytes[k]);
     row[static_cast<std::size_t>(k)] = static_cast<std::int16_t>(w - zero_point);
     sum += w - zero_point;
   }
@@ -171,8 +171,7 @@ WordWeights pack(const KernelImageShape& shape, const PlainWeights& weights,
 }
 
 double cost_of(const WordWeights& words, std::int64_t channels) {
-  return cost_of(words.together, channels * words.steps * words.together,
-                 std::ssize(words.excess));
+  return cost_of(words.together, channels * words.steps * words.together, std::ssize(words.excess));
 }
 
 }  // namespace
@@ -249,8 +248,8 @@ std::optional<WordLanes> make_word_lanes(std::int64_t channels, std::int64_t lan
     words.excess_ends.push_back(static_cast<std::int32_t>(words.excess_quads.size()));
   }
   std::copy(all.begin(), all.end(), words.excess.reserve(std::ssize(all)));
-  const double cost = cost_of(WordLanes::kTogether, lanes / kLanes * quads,
-                              std::ssize(words.excess_quads));
+  const double cost =
+      cost_of(WordLanes::kTogether, lanes / kLanes * quads, std::ssize(words.excess_quads));
   if (cost > kCostOfPairs) return std::nullopt;
   return words;
 }

@@ -35,12 +35,12 @@ void split_word_weights(std::span<std::int16_t> weights, std::int64_t together,
 
 // All output channels, in tiles of kWordTileChannels, the last of a group narrower.
 struct WordWeights {
-  std::int64_t together = 0;                  // quads to a word, 2 or 4
-  std::int64_t steps = 0;                     // of so many quads
-  AlignedBuffer<std::int8_t> main;            // [tile][step][channel of the tile][quad][4]
-  std::vector<ExcessQuad> excess;             // channel by channel
-  std::vector<std::int32_t> excess_ends;      // of channel c: [excess_ends[c], excess_ends[c + 1])
-  std::vector<std::int32_t> weight_sums;      // of each channel, less the zero points
+  std::int64_t together = 0;              // quads to a word, 2 or 4
+  std::int64_t steps = 0;                 // of so many quads
+  AlignedBuffer<std::int8_t> main;        // [tile][step][channel of the tile][quad][4]
+  std::vector<ExcessQuad> excess;         // channel by channel
+  std::vector<std::int32_t> excess_ends;  // of channel c: [excess_ends[c], excess_ends[c + 1])
+  std::vector<std::int32_t> weight_sums;  // of each channel, less the zero points
 };
 // Zero points come off first. None where there is so much excess that pairs of 16 bits (dot_panel.h) are quicker.
 std::optional<WordWeights> make_word_weights(const KernelImageShape& shape,
