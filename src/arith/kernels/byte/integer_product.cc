@@ -55,6 +55,21 @@ void widen(const std::byte* even_row, const std::byte* odd_row, std::int16_t zer
   }
 }
 
+// From the first element of a surface of bytes to the last, with what lies between.
+ReadableBytes readable_bytes(const Surface& surface) {
+  const bool wraps = surface.row_origin + surface.rows > surface.ring_rows;
+  const std::int64_t first_row = wraps ? 0 : surface.row_origin;
+  const std::int64_t last_row = wraps ? surface.ring_rows - 1 : first_row + surface.rows - 1;
+  const std::int64_t last_partition = std::min(surface.partitions, surface.channels) - 1;
+  const std::int64_t last_block = (surface.channels - 1) / surface.partitions;
+  // The last block may have fewer partitions than the others.
+  const std::int64_t last_channel =
+      last_block == 0 ? last_partition : (surface.channels - 1) % surface.partitions;
+  return {surface.base + first_row * surface.row_pitch,
+          surface.base + last_block * surface.block_pitch + last_channel * surface.partition_pitch +
+              last_row * surface.row_pitch + (surface.columns - 1) * surface.column_pitch + 1};
+}
+
 class IntegerProduct final : public Product {
  public:
   IntegerProduct(const ProductConfig& config, const PlainWeights& weights, ProductVectors vectors)
@@ -141,7 +156,7 @@ class IntegerProduct final : public Product {
          .channel_count = channels,
          .fill = static_cast<std::uint8_t>(config_.moving_zero_point),
          .flip = static_cast<std::uint8_t>(work.input.format == Format::kI8 ? 0x80 : 0)},
-        vector_bytes, reinterpret_cast<std::uint8_t*>(moving));
+        readable_bytes(work.input), vector_bytes, reinterpret_cast<std::uint8_t*>(moving));
   }
 
   // The sums of all output channels by products of bytes: as many of them at a time as stay in the cache.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -54,13 +55,25 @@ HWY_INLINE __m256i add_words(__m256i sum, __m256i words) {
 
 // ---- pixels as lanes
 
-HWY_INLINE void store_word_quad(const std::byte* const* rows, __m128i flip,
-                                std::int64_t vector_bytes, std::uint8_t* moving) {
+// Four rows of a panel. Lanes that are not in the mask take the fill.
+struct QuadRows {
+  const std::byte* rows[kQuadTerms];
+  const std::byte* mask;  // null: all lanes
+  __m128i fill, flip;
+};
+
+template <bool kMasked>
+HWY_INLINE void store_word_quad(const QuadRows& quad, std::int64_t vector_bytes,
+                                std::uint8_t* moving) {
   constexpr std::int64_t kAtOnce = 16;
+  const auto load_16 = [](const std::byte* at) TESSERA_INLINE_LAMBDA {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+  };
   for (std::int64_t pixel = 0; pixel < kPanelPixels; pixel += kAtOnce) {
     const auto load = [&](std::int64_t row) TESSERA_INLINE_LAMBDA {
-      const auto* const at = reinterpret_cast<const __m128i*>(rows[row] + pixel);
-      return _mm_xor_si128(_mm_loadu_si128(at), flip);
+      __m128i some = load_16(quad.rows[row] + pixel);
+      if constexpr (kMasked) some = _mm_blendv_epi8(quad.fill, some, load_16(quad.mask + pixel));
+      return _mm_xor_si128(some, quad.flip);
     };
     const __m128i a = load(0), b = load(1), c = load(2), d = load(3);
     const __m128i ab_low = _mm_unpacklo_epi8(a, b), ab_high = _mm_unpackhi_epi8(a, b);
@@ -75,24 +88,46 @@ HWY_INLINE void store_word_quad(const std::byte* const* rows, __m128i flip,
   }
 }
 
-void place_words(const BytePlacement& placement, std::int64_t vector_bytes, std::uint8_t* moving) {
-  const __m128i flip = _mm_set1_epi8(static_cast<char>(placement.flip));
+// The lanes of a tap's only part, whose elements lie side by side, as a mask of bytes; false for other taps.
+bool mask_of(std::span<const PanelPart> parts, std::byte* mask) {
+  if (parts.size() != 1 || parts[0].step != 1) return false;
+  for (std::int64_t i = 0; i < kPanelPixels; ++i) {
+    mask[i] = (parts[0].lanes >> i & 1) != 0 ? std::byte{0xFF} : std::byte{0};
+  }
+  return true;
+}
+
+void place_words(const BytePlacement& placement, const ReadableBytes& readable,
+                 std::int64_t vector_bytes, std::uint8_t* moving) {
   std::byte lanes[kQuadTerms][kPanelPixels];
-  const std::byte* rows[kQuadTerms] = {};
+  std::byte mask[kPanelPixels];
+  QuadRows quad = {{},
+                   mask,
+                   _mm_set1_epi8(static_cast<char>(placement.fill)),
+                   _mm_set1_epi8(static_cast<char>(placement.flip))};
+  const bool whole_quads = placement.channel_count % kQuadTerms == 0;
   std::int64_t term = 0;
   for (std::int64_t tap = 0; tap < placement.taps; ++tap) {
+    const std::span<const PanelPart> parts = placement.panel.parts(tap);
+    const bool masked = whole_quads && mask_of(parts, mask);
     for (std::int64_t c = 0; c < placement.channel_count; ++c, ++term) {
+      const auto* const channel = static_cast<const std::byte*>(placement.channels[c]);
       const auto row = static_cast<std::size_t>(term % kQuadTerms);
-      rows[row] = placement.panel.row(static_cast<const std::byte*>(placement.channels[c]), tap,
-                                      placement.fill, lanes[row]);
-      if (term % kQuadTerms != kQuadTerms - 1) continue;
-      store_word_quad(rows, flip, vector_bytes, moving);
+      // What lies under lanes that are not there is read, too, where it is the input's.
+      const std::byte* const direct = masked ? channel + parts[0].offset : nullptr;
+      const bool reads =
+          masked && direct >= readable.first && direct + kPanelPixels <= readable.last;
+      quad.rows[row] =
+          reads ? direct : placement.panel.row(channel, tap, placement.fill, lanes[row]);
+      if (row != kQuadTerms - 1) continue;
+      masked ? store_word_quad<true>(quad, vector_bytes, moving)
+             : store_word_quad<false>(quad, vector_bytes, moving);
       moving += kQuadBytes;
     }
   }
   if (term % kQuadTerms == 0) return;
-  for (std::int64_t row = term % kQuadTerms; row < kQuadTerms; ++row) rows[row] = rows[0];
-  store_word_quad(rows, flip, vector_bytes, moving);
+  for (std::int64_t row = term % kQuadTerms; row < kQuadTerms; ++row) quad.rows[row] = quad.rows[0];
+  store_word_quad<false>(quad, vector_bytes, moving);
 }
 
 // What the sums of a channel begin with: its offset and its excess, of kVectors vectors of pixels. All pixels of a
@@ -275,7 +310,9 @@ bool words_are_there() { return false; }
 void refuse_words() {
   TESSERA_CHECK(false, "no product of bytes that is added in 16 bits among the instructions");
 }
-void place_words(const BytePlacement&, std::int64_t, std::uint8_t*) { refuse_words(); }
+void place_words(const BytePlacement&, const ReadableBytes&, std::int64_t, std::uint8_t*) {
+  refuse_words();
+}
 void word_dot(const ByteWordDot&, std::int32_t*) { refuse_words(); }
 void word_lane_dot(const ByteWordLaneDot&, std::int32_t*) { refuse_words(); }
 
@@ -295,9 +332,9 @@ HWY_EXPORT(word_lane_dot);
 
 bool has_byte_words() { return HWY_DYNAMIC_DISPATCH(words_are_there)(); }
 
-void place_byte_words(const BytePlacement& placement, std::int64_t vector_bytes,
-                      std::uint8_t* moving) {
-  HWY_DYNAMIC_DISPATCH(place_words)(placement, vector_bytes, moving);
+void place_byte_words(const BytePlacement& placement, const ReadableBytes& readable,
+                      std::int64_t vector_bytes, std::uint8_t* moving) {
+  HWY_DYNAMIC_DISPATCH(place_words)(placement, readable, vector_bytes, moving);
 }
 
 void byte_word_dot(const ByteWordDot& dot, std::int32_t* sums) {

@@ -22,10 +22,15 @@ bool has_byte_words();
 // Pixels are the lanes of vectors, eight to each.
 inline constexpr std::int64_t kWordPixels = 8;
 
+// Memory that may be read, whatever it holds.
+struct ReadableBytes {
+  const std::byte* first = nullptr;
+  const std::byte* last = nullptr;  // behind it
+};
 // All terms of a panel, tap by tap and channel by channel, to moving[vector][quad][8 pixels][4], `vector_bytes` from
 // vector to vector. What is behind the last term in its quad is anything.
-void place_byte_words(const BytePlacement& placement, std::int64_t vector_bytes,
-                      std::uint8_t* moving);
+void place_byte_words(const BytePlacement& placement, const ReadableBytes& readable,
+                      std::int64_t vector_bytes, std::uint8_t* moving);
 
 // sums[channel * kPanelPixels + pixel] = offset + Σ, modulo 2^32, of channels of WordWeights side by side.
 struct ByteWordDot {
