@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 namespace tessera::host {
 namespace {
@@ -47,45 +48,79 @@ bool is_reshape(const Graph& graph, const graph::Node& node) {
              elements_of(graph, node.outputs[0]);
 }
 
-// The node that uses each tensor last; behind the last node for graph outputs.
-Table<TensorId, std::size_t> last_uses(const Graph& graph) {
+// The place in the order of the node that uses each tensor last; behind the last one for graph outputs.
+Table<TensorId, std::size_t> last_uses(const Graph& graph, const RunOrder& order) {
   Table<TensorId, std::size_t> last(graph.tensors.size(), 0);
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    for (const TensorId id : graph.nodes[i].inputs) last[id] = i;
-    for (const TensorId id : graph.nodes[i].outputs) last[id] = i;
+  for (std::size_t i = 0; i < order.nodes.size(); ++i) {
+    const graph::Node& node = graph.nodes[order.nodes[i]];
+    for (const TensorId id : node.inputs) last[id] = i;
+    for (const TensorId id : node.outputs) last[id] = i;
   }
   for (const TensorId id : graph.outputs) last[id] = graph.nodes.size();
   return last;
 }
 
-// The free block that wastes least; a new one where none is large enough.
+// Blocks that are used again. Within a stretch a branch takes what was free before it, and what it has used itself;
+// the rest is free again behind the stretch, since nobody knows how far the other branches are.
 class Blocks {
  public:
   explicit Blocks(BufferPlan& plan) : plan_(plan) {}
 
+  // What follows is of this branch, RunOrder::kNoBranch outside of stretches.
+  void enter(std::int32_t branch) { branch_ = branch; }
+  void leave_stretch() {
+    for (const auto& [branch, blocks] : used_)
+      free_.insert(free_.end(), blocks.begin(), blocks.end());
+    used_.clear();
+  }
+
   std::int32_t make(std::int64_t bytes) {
     plan_.block_bytes.push_back(bytes);
+    owners_.push_back(RunOrder::kNoBranch);
     return static_cast<std::int32_t>(plan_.block_bytes.size()) - 1;
   }
-  std::int32_t take(std::int64_t bytes) {
-    std::size_t best = free_.size();
-    for (std::size_t i = 0; i < free_.size(); ++i) {
-      const std::int64_t size = size_of(free_[i]);
-      if (size >= bytes && (best == free_.size() || size < size_of(free_[best]))) best = i;
-    }
-    if (best == free_.size()) return make(bytes);
-    const std::int32_t block = free_[best];
-    free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(best));
+  // The free block that wastes least; a new one where none is large enough. `shared`: other branches write to it, too.
+  std::int32_t take(std::int64_t bytes, bool shared) {
+    std::int32_t block = kNone;
+    if (branch_ != RunOrder::kNoBranch && !shared) block = take_from(used_[branch_], bytes);
+    if (block == kNone) block = take_from(free_, bytes);
+    if (block == kNone) block = make(bytes);
+    owners_[static_cast<std::size_t>(block)] = shared ? RunOrder::kNoBranch : branch_;
     return block;
   }
-  void release(std::int32_t block) { free_.push_back(block); }
+  void release(std::int32_t block) {
+    if (branch_ == RunOrder::kNoBranch) {
+      free_.push_back(block);
+    } else {
+      used_[owners_[static_cast<std::size_t>(block)] == branch_ ? branch_ : kWithheld].push_back(
+          block);
+    }
+  }
 
  private:
+  static constexpr std::int32_t kNone = -1;
+  static constexpr std::int32_t kWithheld = -2;  // no branch
+
   std::int64_t size_of(std::int32_t block) const {
     return plan_.block_bytes[static_cast<std::size_t>(block)];
   }
+  std::int32_t take_from(std::vector<std::int32_t>& blocks, std::int64_t bytes) {
+    std::size_t best = blocks.size();
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      const std::int64_t size = size_of(blocks[i]);
+      if (size >= bytes && (best == blocks.size() || size < size_of(blocks[best]))) best = i;
+    }
+    if (best == blocks.size()) return kNone;
+    const std::int32_t block = blocks[best];
+    blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(best));
+    return block;
+  }
+
   BufferPlan& plan_;
+  std::int32_t branch_ = RunOrder::kNoBranch;
   std::vector<std::int32_t> free_;
+  std::map<std::int32_t, std::vector<std::int32_t>> used_;  // by branch, of the stretch at hand
+  std::vector<std::int32_t> owners_;  // of each block the branch that took it last
 };
 
 // Tensors in whose bytes the caller's may lie: inputs, outputs, and what outputs are reshapes of.
@@ -154,6 +189,15 @@ Homes find_homes(const Graph& graph, const Table<TensorId, bool>& callers) {
   return homes;
 }
 
+// The branch of the node that makes each tensor.
+Table<TensorId, std::int32_t> making_branches(const Graph& graph, const RunOrder& order) {
+  Table<TensorId, std::int32_t> made(graph.tensors.size(), RunOrder::kNoBranch);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const TensorId id : graph.nodes[i].outputs) made[id] = order.branch_of_node[i];
+  }
+  return made;
+}
+
 }  // namespace
 
 bool lies_in_place(const Graph& graph, const BufferPlan& plan, const graph::Node& node,
@@ -167,10 +211,11 @@ bool lies_in_place(const Graph& graph, const BufferPlan& plan, const graph::Node
              plan.offset_of_tensor[made] + box.output_offset * size;
 }
 
-BufferPlan plan_buffers(const Graph& graph) {
+BufferPlan plan_buffers(const Graph& graph, const RunOrder& order) {
   BufferPlan plan;
   plan.block_of_tensor.assign(graph.tensors.size(), -1);
-  const Table<TensorId, std::size_t> last = last_uses(graph);
+  const Table<TensorId, std::size_t> last = last_uses(graph, order);
+  const Table<TensorId, std::int32_t> made_in = making_branches(graph, order);
   plan.offset_of_tensor.assign(graph.tensors.size(), 0);
   const Table<TensorId, bool> callers = of_the_caller(graph);
   const Homes homes = find_homes(graph, callers);
@@ -182,7 +227,8 @@ BufferPlan plan_buffers(const Graph& graph) {
     if (block < 0) {
       const graph::TensorInfo& tensor = graph.tensor(home.tensor);
       const std::int64_t bytes = element_count(tensor.dims) * format_bytes(tensor.format);
-      block = callers[home.tensor] ? blocks.make(bytes) : blocks.take(bytes);
+      block = callers[home.tensor] ? blocks.make(bytes)
+                                   : blocks.take(bytes, made_in[home.tensor] != made_in[id]);
     }
     plan.block_of_tensor[id] = block;
     plan.offset_of_tensor[id] = home.offset;
@@ -200,8 +246,14 @@ BufferPlan plan_buffers(const Graph& graph) {
     move_in(id);
     move_in(id);
   }
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const graph::Node& node = graph.nodes[i];
+  auto stretch = order.stretches.begin();
+  for (std::size_t i = 0; i < order.nodes.size(); ++i) {
+    const graph::Node& node = graph.nodes[order.nodes[i]];
+    if (stretch != order.stretches.end() && i == stretch->back().last) {
+      blocks.leave_stretch();
+      ++stretch;
+    }
+    blocks.enter(order.branch_of_node[order.nodes[i]]);
     for (const TensorId id : node.outputs) {
       take(id);
       move_in(id);
@@ -247,7 +299,10 @@ bool leaves_operands(const Graph& graph, const BufferPlan& plan, const graph::No
 
 }  // namespace
 
-std::vector<std::size_t> elementwise_chains(const Graph& graph, const BufferPlan& plan) {
+std::vector<std::size_t> elementwise_chains(const Graph& graph, const BufferPlan& plan,
+                                            const RunOrder& order) {
+  std::vector<std::size_t> place(graph.nodes.size(), 0);
+  for (std::size_t i = 0; i < order.nodes.size(); ++i) place[order.nodes[i]] = i;
   Table<TensorId, int> readers(graph.tensors.size(), 0);
   for (const graph::Node& node : graph.nodes) {
     std::vector<TensorId> inputs = node.inputs;
@@ -264,6 +319,10 @@ std::vector<std::size_t> elementwise_chains(const Graph& graph, const BufferPlan
       const TensorId passed = graph.nodes[first + count - 1].outputs[0];
       const graph::Node& next = graph.nodes[first + count];
       if (readers[passed] != 1 || !can_follow(graph, next, passed)) break;
+      if (place[first + count] != place[first] + count ||
+          order.branch_of_node[first + count] != order.branch_of_node[first]) {
+        break;
+      }
       const bool free =
           std::all_of(graph.nodes.begin() + static_cast<std::ptrdiff_t>(first),
                       graph.nodes.begin() + static_cast<std::ptrdiff_t>(first + count),

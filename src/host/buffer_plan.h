@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "host/run_order.h"
 
 namespace tessera::host {
 
@@ -24,12 +25,14 @@ bool lies_in_place(const graph::Graph& graph, const BufferPlan& plan, const grap
 // Inputs and node results get blocks; constants have none. A part of a tensor whose elements lie one
 // behind the other lies in that tensor; tensors that are joined into one are made where it lies. Graph
 // inputs and outputs, and reshapes of them, have blocks that no other tensor but parts of them uses:
-// their bytes may lie in memory of the caller's.
-BufferPlan plan_buffers(const graph::Graph& graph);
+// their bytes may lie in memory of the caller's. Branches that run at the same time do not write where another one
+// of their stretch reads or writes.
+BufferPlan plan_buffers(const graph::Graph& graph, const RunOrder& order);
 
 // For each node how many element-wise nodes from it on can run together, piece by piece: each reads
 // what the one before makes, which no other node reads, and no piece of the last output overwrites
-// what another piece has still to read. 1 for other nodes.
-std::vector<std::size_t> elementwise_chains(const graph::Graph& graph, const BufferPlan& plan);
+// what another piece has still to read. 1 for other nodes. They are neighbours in the order, too, and of one branch.
+std::vector<std::size_t> elementwise_chains(const graph::Graph& graph, const BufferPlan& plan,
+                                            const RunOrder& order);
 
 }  // namespace tessera::host

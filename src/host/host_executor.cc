@@ -1,7 +1,8 @@
 // The device `host`: the typed graph at CPU speed, on the kernels the virtual processor also uses.
 //
 //   create: weights are quantised and packed once, memory is planned once
-//   run:    nodes in order; inside a node the threads share rows or channels
+//   run:    nodes in order; inside a node the threads share rows or channels, and long rows of small nodes are cut
+//           into branches that run side by side (run_order.h)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,6 +28,7 @@
 #include "host/host_step.h"
 #include "host/node_plan.h"
 #include "host/product_node.h"
+#include "host/run_order.h"
 #include "host/thread_pool.h"
 
 namespace tessera::host {
@@ -80,10 +82,12 @@ struct Turn {
   std::size_t first_step = 0;
 };
 
-// Work that is done before another thread has noticed it: multiply-accumulates, or elements.
-constexpr std::int64_t kSmallProduct = 500'000;
-constexpr std::int64_t kMacsAnElement = 16;  // what storing an output element costs
-constexpr std::int64_t kSmallPlanar = 8'192;
+// Turns [first, last) of a branch, and those of a stretch.
+struct TurnRange {
+  std::size_t first = 0, last = 0;
+};
+using TurnStretch = std::vector<TurnRange>;
+
 constexpr std::int64_t kStrip = 16;         // pixels that products take together
 constexpr std::int64_t kLookedAt = 65'536;  // elements that one thread looks through
 
@@ -93,7 +97,8 @@ class HostExecutor : public Executor {
       : graph_(std::move(graph)),
         pool_(options.threads),
         timer_(options.timer),
-        plan_(plan_buffers(*graph_)),
+        order_(order_nodes(*graph_, pool_.threads())),
+        plan_(plan_buffers(*graph_, order_)),
         reach_(graph_->nodes.size()),
         values_(graph_->nodes.size()) {
     blocks_.resize(plan_.block_bytes.size());
@@ -136,17 +141,11 @@ class HostExecutor : public Executor {
            .elementwise = node.kind() == NodeKind::kElementwise,
            .looked_at = graph::looks_at(*graph_, node)});
     }
-    const std::vector<std::size_t> chains = elementwise_chains(*graph_, plan_);
+    const std::vector<std::size_t> chains = elementwise_chains(*graph_, plan_, order_);
     for (std::size_t i = 0; i < chains.size(); ++i) {
       prepared_[i].chain = chains[i];
     }
-    for (std::size_t i = 0; i < prepared_.size(); i += prepared_[i].chain) {
-      const Prepared& prepared = prepared_[i];
-      if (prepared.kind == NodeKind::kMove && prepared.move.is_nothing()) continue;
-      turns_.push_back({prepared.kind, i, i + prepared.chain, elementwise_.steps.size()});
-      if (prepared.kind != NodeKind::kElementwise) continue;
-      elementwise_.append(elementwise_plan(i, prepared.chain));
-    }
+    plan_turns();
     return {};
   }
 
@@ -209,15 +208,46 @@ class HostExecutor : public Executor {
     return prepare_product(*graph_, node, pool_.threads());
   }
 
-  // What the node's products report, and how far its results reach.
-  void look_at(std::size_t index) {
+  // Turns in the order of the nodes, those of each branch of a stretch behind each other.
+  void plan_turns() {
+    auto stretch = order_.stretches.begin();
+    std::size_t branch = 0;
+    for (std::size_t place = 0; place < order_.nodes.size();) {
+      const std::size_t i = order_.nodes[place];
+      if (order_.branch_of_node[i] != RunOrder::kNoBranch) {
+        if (place == stretch->front().first) stretches_.emplace_back();
+        if (place == (*stretch)[branch].first) {
+          stretches_.back().push_back({turns_.size(), turns_.size()});
+        }
+      }
+      const Prepared& prepared = prepared_[i];
+      place += prepared.chain;
+      if (prepared.kind != NodeKind::kMove || !prepared.move.is_nothing()) {
+        turns_.push_back({prepared.kind, i, i + prepared.chain, elementwise_.steps.size()});
+        if (prepared.kind == NodeKind::kElementwise) {
+          elementwise_.append(elementwise_plan(i, prepared.chain));
+        }
+      }
+      if (order_.branch_of_node[i] == RunOrder::kNoBranch) continue;
+      stretches_.back().back().last = turns_.size();
+      if (place == (*stretch)[branch].last && ++branch == stretch->size()) {
+        ++stretch;
+        branch = 0;
+      }
+    }
+  }
+
+  // What the node's products report, of all threads that shared it, and how far its results reach.
+  void look_at(std::size_t index) { look_at(index, workspaces_, flags_); }
+  void look_at(std::size_t index, std::span<const std::shared_ptr<ProductWorkspace>> workspaces,
+               arith::StickyFlags& all_flags) {
     const Watch& watch = watches_[index];
     graph::NodeValues& values = values_[index];
     if (watch.product) {
       arith::StickyFlags flags;
-      for (const auto& workspace : workspaces_) flags |= take_flags(*workspace);
+      for (const auto& workspace : workspaces) flags |= take_flags(*workspace);
       values.accumulator_range = flags.accumulator_range;
-      flags_ |= flags;
+      all_flags |= flags;
     }
     if (!watch.looked_at) return;
     std::atomic<std::uint8_t>& reach = reach_[index];
@@ -266,7 +296,7 @@ class HostExecutor : public Executor {
       prepared.reduce = reduce_config(node.as<graph::ReduceAttributes>(), views);
       return;
     }
-    prepared.small = is_small(node);
+    prepared.small = is_small_product(*graph_, node);
     prepared.dynamic = prepare_dynamic_products(*graph_, node, prepared.images);
     prepared.pointwise = is_pointwise(*graph_, node);
     prepared.strips = runs_in_strips(*graph_, node);
@@ -289,13 +319,40 @@ class HostExecutor : public Executor {
 
   Status run_nodes(const NodeObserver& observer) {
     if (observer || timer_) return run_watched(observer);
-    for (std::size_t t = 0; t < turns_.size(); ++t) {
+    auto stretch = stretches_.begin();
+    for (std::size_t t = 0; t < turns_.size();) {
+      if (stretch != stretches_.end() && t == stretch->front().first) {
+        run_stretch(*stretch);
+        t = stretch->back().last;
+        ++stretch;
+        continue;
+      }
       const Turn& turn = turns_[t];
       fetch_ahead(t);
-      TESSERA_RETURN_IF_ERROR(run_turn(turn));
+      TESSERA_RETURN_IF_ERROR(run_turn(turn, 0));
       for (std::size_t i = turn.first; i < turn.last; ++i) look_at(i);
+      ++t;
     }
     return {};
+  }
+
+  // Branches at the same time, each on one thread.
+  void run_stretch(const TurnStretch& stretch) {
+    std::vector<arith::StickyFlags> flags(stretch.size());
+    pool_.run(std::ssize(stretch), [&](std::int64_t piece, int worker) {
+      const TurnRange& branch = stretch[static_cast<std::size_t>(piece)];
+      const std::span own = std::span(workspaces_).subspan(static_cast<std::size_t>(worker), 1);
+      for (std::size_t t = branch.first; t < branch.last; ++t) {
+        const Turn& turn = turns_[t];
+        fetch_ahead(t);
+        const Status done = run_turn(turn, worker);
+        TESSERA_CHECK(done.ok(), "a host step in a branch");
+        for (std::size_t i = turn.first; i < turn.last; ++i) {
+          look_at(i, own, flags[static_cast<std::size_t>(piece)]);
+        }
+      }
+    });
+    for (const arith::StickyFlags& some : flags) flags_ |= some;
   }
 
   // Nodes of a microsecond wait for memory more than they work: what the node behind the next one has
@@ -311,8 +368,9 @@ class HostExecutor : public Executor {
     }
   }
 
-  Status run_turn(const Turn& turn) {
-    if (turn.kind != NodeKind::kElementwise) return run_node(turn.first);
+  // `worker` does small work.
+  Status run_turn(const Turn& turn, int worker) {
+    if (turn.kind != NodeKind::kElementwise) return run_node(turn.first, worker);
     DenseElementwise::run(
         std::span(elementwise_.steps).subspan(turn.first_step, turn.last - turn.first), pool_);
     return {};
@@ -320,8 +378,9 @@ class HostExecutor : public Executor {
 
   Status run_watched(const NodeObserver& observer) {
     std::size_t next = 0;  // turn
-    for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
+    for (std::size_t place = 0; place < order_.nodes.size(); ++place) {
       const auto begin = std::chrono::steady_clock::now();
+      std::size_t i = order_.nodes[place];
       const std::size_t first = i;
       const Turn* const turn =
           next < turns_.size() && turns_[next].first == i ? &turns_[next++] : nullptr;
@@ -331,8 +390,11 @@ class HostExecutor : public Executor {
         alone.place(bases_);
         DenseElementwise::run(alone.steps, pool_);
       } else {
-        if (turn != nullptr) TESSERA_RETURN_IF_ERROR(run_turn(*turn));
-        if (!observer) i += prepared_[i].chain - 1;
+        if (turn != nullptr) TESSERA_RETURN_IF_ERROR(run_turn(*turn, 0));
+        if (!observer) {
+          place += prepared_[i].chain - 1;
+          i += prepared_[i].chain - 1;
+        }
       }
       for (std::size_t looked = first; looked <= i; ++looked) look_at(looked);
       const Node& node = graph_->nodes[i];
@@ -433,12 +495,12 @@ class HostExecutor : public Executor {
     return {info.format, info.dims, {begin, begin + bytes_of(id)}};
   }
 
-  Status run_node(std::size_t index) {
+  Status run_node(std::size_t index, int worker) {
     Prepared& prepared = prepared_[index];
     switch (prepared.kind) {
       case NodeKind::kConv:
       case NodeKind::kMatMul:
-        run_product(index);
+        run_product(index, worker);
         return {};
       case NodeKind::kPool:
       case NodeKind::kReduce:
@@ -454,13 +516,7 @@ class HostExecutor : public Executor {
     return run_step(graph_->nodes[index]);
   }
 
-  // Not worth another thread.
-  bool is_small(const Node& node) const {
-    const std::int64_t stored = element_count(graph_->tensor(node.outputs[0]).dims);
-    return graph::node_macs(*graph_, node) + kMacsAnElement * stored < kSmallProduct;
-  }
-
-  void run_product(std::size_t index) {
+  void run_product(std::size_t index, int worker) {
     const Prepared& prepared = prepared_[index];
     if (!prepared.dynamic.empty()) {
       run_dynamic(prepared);
@@ -472,7 +528,7 @@ class HostExecutor : public Executor {
       if (prepared.small) {
         for (const ProductPart& part : prepared.parts) {
           part.product->run(input_of(part, input), output, part.first_channel, {0, output.rows},
-                            *workspaces_[0]);
+                            *workspaces_[static_cast<std::size_t>(worker)]);
         }
       } else {
         run_shared(prepared, input, output);
@@ -630,7 +686,7 @@ class HostExecutor : public Executor {
           reduce(prepared.reduce, input, output, channels, rows);
         }
       };
-      if (input.channels * input.rows * input.columns < kSmallPlanar) {
+      if (is_small_planar(input.channels * input.rows * input.columns)) {
         work(0, 0, count);
       } else {
         pool_.for_ranges(count, work);
@@ -653,6 +709,7 @@ class HostExecutor : public Executor {
   const std::shared_ptr<const Graph> graph_;  // shared with the network
   ThreadPool pool_;
   const NodeTimer timer_;
+  const RunOrder order_;
   const BufferPlan plan_;
   std::vector<std::vector<std::byte>> blocks_;  // memory of the executor's own, where it is used
   std::vector<std::byte*> bases_;               // of each block, for this run
@@ -669,6 +726,7 @@ class HostExecutor : public Executor {
   ElementwisePlan elementwise_;          // of all chains, one behind the other
   std::vector<Watch> watches_;           // by node
   std::vector<Turn> turns_;              // in order; nodes that have nothing to do are left out
+  std::vector<TurnStretch> stretches_;   // of them, in order
 };
 
 }  // namespace

@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <random>
+#include <set>
 
 #include "arith/rounding.h"
 #include "host/executor.h"
+#include "host/run_order.h"
 
 namespace tessera::host {
 namespace {
@@ -63,6 +66,32 @@ class Grower {
     }
     graph_.outputs = {last_};
     if (graph_.nodes.size() > 2) graph_.outputs.push_back(graph_.nodes[0].outputs[0]);
+    return std::move(graph_);
+  }
+
+  // Rows of small nodes that do not read from each other, a larger product in front of each; they meet twice.
+  Graph grow_branches(int branches, int steps) {
+    graph_.tensors.clear();
+    const Shape dims = {1, pick(2, 8), pick(2, 6), pick(2, 12)};
+    last_ = add(graph_.vector_format, dims);
+    graph_.inputs = {last_};
+    for (int turn = 0; turn < 2; ++turn) {
+      const TensorId source = last_;
+      std::vector<TensorId> ends;
+      for (int branch = 0; branch < branches; ++branch) {
+        last_ = source;
+        multiply_by_much();
+        for (int step = 0; step < steps; ++step) small_step();
+        ends.push_back(last_);
+      }
+      graph::ElementwiseAttributes sum;
+      sum.binary = true;
+      last_ = ends[0];
+      for (int branch = 1; branch < branches; ++branch) {
+        node({last_, ends[static_cast<std::size_t>(branch)]}, dims, sum);
+      }
+    }
+    graph_.outputs = {last_, graph_.nodes[5].outputs[0]};
     return std::move(graph_);
   }
 
@@ -232,6 +261,31 @@ class Grower {
     reshape(x);
   }
 
+  // Of the same dimensions.
+  void small_step() {
+    switch (pick(0, 3)) {
+      case 0:
+        return binary();
+      case 1:
+        return reduce_and_scale();
+      case 2:
+        return split_and_join();
+      default:
+        return multiply_twice();
+    }
+  }
+
+  // More than one thread's work, and back.
+  void multiply_by_much() {
+    const Shape x = dims();
+    const std::int64_t rows = x[1] * x[2], many = 500'000 / rows / x[3] + 1;
+    graph::MatMulAttributes product;
+    reshape({x[0], rows, x[3]});
+    node({last_, constant({x[3], many})}, {x[0], rows, many}, product);
+    node({last_, constant({many, x[3]})}, {x[0], rows, x[3]}, product);
+    reshape(x);
+  }
+
   void reshape(const Shape& to) {
     graph::CopyBox box;
     box.extents = {element_count(to)};
@@ -303,6 +357,64 @@ TEST(HostExecutor, EveryNodeEqualsTheReferenceForEveryNumberOfThreads) {
         EXPECT_TRUE(*alone == expected) << threads << " threads, unobserved";
       }
     }
+  }
+}
+
+TEST(HostExecutor, BranchesOfSmallNodesEqualTheReferenceForEveryNumberOfThreads) {
+  for (unsigned round = 0; round < 4 && !HasFailure(); ++round) {
+    SCOPED_TRACE("seed " + std::to_string(kSeed + round));
+    Grower grower(kSeed + round);
+    const auto graph =
+        std::make_shared<const Graph>(grower.grow_branches(2 + static_cast<int>(round % 3), 16));
+    EXPECT_EQ(order_nodes(*graph, 2).stretches.size(), 2);
+    const graph::TensorInfo& info = graph->tensor(graph->inputs[0]);
+    const Tensor input = grower.random_tensor(info.format, info.dims);
+    auto reference = make_reference_executor(graph);
+    ASSERT_TRUE(reference.ok());
+    std::vector<Tensor> expected;
+    const Trace trace = trace_of(**reference, input, expected);
+    for (const int threads : {1, 2, 5}) {
+      SCOPED_TRACE(std::to_string(threads) + " threads");
+      auto host = make_host_executor(graph, {.threads = threads});
+      ASSERT_TRUE(host.ok()) << host.error().to_string();
+      std::vector<Tensor> observed;
+      for (const auto& [id, value] : trace_of(**host, input, observed)) {
+        EXPECT_TRUE(trace.at(id) == value) << "tensor " << id;
+      }
+      for (int again = 0; again < 5; ++again) {
+        const auto alone = (*host)->run({&input, 1});
+        ASSERT_TRUE(alone.ok());
+        EXPECT_TRUE(*alone == expected);
+      }
+    }
+  }
+}
+
+TEST(RunOrder, KeepsTheGraphsOrderWithOneThreadAndWithShortBranches) {
+  const auto is_kept = [](const Graph& graph, int threads) {
+    const RunOrder order = order_nodes(graph, threads);
+    return order.stretches.empty() && order.nodes.size() == graph.nodes.size() &&
+           std::is_sorted(order.nodes.begin(), order.nodes.end());
+  };
+  EXPECT_TRUE(is_kept(Grower(kSeed).grow_branches(2, 20), 1));
+  EXPECT_TRUE(is_kept(Grower(kSeed).grow_branches(2, 1), 2));
+}
+
+TEST(RunOrder, EveryNodeComesBehindThoseThatItReadsFrom) {
+  for (unsigned round = 0; round < 4; ++round) {
+    const Graph graph = Grower(kSeed + round).grow_branches(3, 20);
+    const RunOrder order = order_nodes(graph, 2);
+    std::map<TensorId, std::size_t> made;
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) made[graph.nodes[i].outputs[0]] = i;
+    std::set<std::size_t> done;
+    for (const std::size_t index : order.nodes) {
+      for (const TensorId id : graph.nodes[index].inputs) {
+        const auto maker = made.find(id);
+        EXPECT_TRUE(maker == made.end() || done.contains(maker->second)) << "node " << index;
+      }
+      EXPECT_TRUE(done.insert(index).second);
+    }
+    EXPECT_EQ(done.size(), graph.nodes.size());
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "arith/kernels/make_product.h"
+#include "arith/kernels/product_parts.h"
 #include "arith/kernels/testing/reference_product.h"
 #include "arith/kernels/testing/surface.h"
 #include "arith/rounding.h"
@@ -79,6 +80,23 @@ class WorkMaker {
     }
     fill_operands(work);
     return work;
+  }
+
+  // 8-bit weights as networks have them: most near the zero point, few that are not.
+  void narrow_weights(Work& work) {
+    const KernelImageShape& image = work.config.image;
+    const std::int64_t lowest = image.format == Format::kI8 ? -128 : 0;
+    std::normal_distribution<double> normal(0.0, static_cast<double>(pick(4, 40)));
+    for (std::int64_t i = 0; i < std::ssize(work.oihw); ++i) {
+      const std::int64_t oc = i / (image.channels * image.taps);
+      const std::int32_t zero_point =
+          kernels::vector_element(work.vectors.stationary_zero_points, oc, 0);
+      std::int64_t weight = zero_point + std::llround(normal(random_));
+      if (one_in(40)) weight = pick(lowest, lowest + 255);
+      if (one_in(200)) weight = one_in(2) ? lowest : lowest + 255;
+      work.oihw[static_cast<std::size_t>(i)] =
+          static_cast<std::byte>(std::clamp<std::int64_t>(weight, lowest, lowest + 255));
+    }
   }
 
   void fill(Format format, double spread, bool specials, std::byte* elements, std::int64_t count) {
@@ -431,6 +449,20 @@ TEST(Product, EveryInstructionSetGivesTheSameBits) {
   });
 }
 
+TEST(Product, IntegersOfWeightsNearTheZeroPointEqualTheObviousFormOnEveryInstructionSet) {
+  arith::for_each_target([](const std::string& target) {
+    SCOPED_TRACE(target);
+    WorkMaker maker(kSeed + 79);
+    const int count = 120 / visit_one_in(2, 10);
+    for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
+      SCOPED_TRACE("work " + std::to_string(i));
+      Work work = maker.make(MatrixKind::kInteger, false);
+      maker.narrow_weights(work);
+      check(work, maker);
+    }
+  });
+}
+
 // The same work in one group of `channels` channels.
 void set_channels(Work& work, std::int64_t channels, WorkMaker& maker) {
   KernelImageShape& image = work.config.image;
@@ -762,7 +794,8 @@ TEST(Product, MatrixProductsOfBytesEqualTheObviousFormOnEveryInstructionSet) {
     WorkMaker maker(kSeed + 78);
     const int count = 80 / visit_one_in(2, 10);
     for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
-      const Work work = make_byte_matrix_work(maker);
+      Work work = make_byte_matrix_work(maker);
+      if (i % 2 == 1) maker.narrow_weights(work);
       SCOPED_TRACE("work " + std::to_string(i) + " " + work.describe());
       OwnedSurface input = testing::matrix_surface(work.moving, work.channels, work.rows);
       maker.fill(work.moving, 1, false, input.memory.data(), work.channels * work.rows);

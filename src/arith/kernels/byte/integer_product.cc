@@ -1,14 +1,19 @@
 // Products of affine integers: both zero points come off first, the differences fit 16 bits, the
 // sums are int32 (modulo 2^32, as the hardware's are). Taps outside the input contribute nothing.
+// Where there are products of bytes that are added in 16 bits (byte/word_dot.h), the zero point of the moving
+// operand comes off the sums; weights that are no good for them stay pairs of 16 bits.
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "arith/kernels/byte/panel.h"
 #include "arith/kernels/byte/pixel_finish.h"
+#include "arith/kernels/byte/word_dot.h"
+#include "arith/kernels/byte/word_weights.h"
 #include "arith/kernels/product_kinds.h"
 #include "arith/rounding.h"
 #include "base/check.h"
@@ -22,6 +27,10 @@ namespace {
 constexpr std::int64_t kTermsAtOnce = 512;
 // Output channels whose weights of so many terms stay in the second-level cache while strips pass over them.
 constexpr std::int64_t kChannelsAtOnce = 16 * kTileChannels;
+// Of words, too: their bytes in the second-level cache.
+constexpr std::int64_t kWordBytesAtOnce = 128 << 10;
+constexpr std::int64_t kCacheLineBytes = 64;
+constexpr std::uint32_t kSignedToUnsigned = 128;
 constexpr std::int32_t kFinishZeroPointMax = 1 << 16;  // of finish_pixel_bytes()
 
 std::int16_t read_integer(Format format, const std::byte* element) {
@@ -46,15 +55,37 @@ void widen(const std::byte* even_row, const std::byte* odd_row, std::int16_t zer
   }
 }
 
+// From the first element of a surface of bytes to the last, with what lies between.
+ReadableBytes readable_bytes(const Surface& surface) {
+  const bool wraps = surface.row_origin + surface.rows > surface.ring_rows;
+  const std::int64_t first_row = wraps ? 0 : surface.row_origin;
+  const std::int64_t last_row = wraps ? surface.ring_rows - 1 : first_row + surface.rows - 1;
+  const std::int64_t last_partition = std::min(surface.partitions, surface.channels) - 1;
+  const std::int64_t last_block = (surface.channels - 1) / surface.partitions;
+  // The last block may have fewer partitions than the others.
+  const std::int64_t last_channel =
+      last_block == 0 ? last_partition : (surface.channels - 1) % surface.partitions;
+  return {surface.base + first_row * surface.row_pitch,
+          surface.base + last_block * surface.block_pitch + last_channel * surface.partition_pitch +
+              last_row * surface.row_pitch + (surface.columns - 1) * surface.column_pitch + 1};
+}
+
 class IntegerProduct final : public Product {
  public:
   IntegerProduct(const ProductConfig& config, const PlainWeights& weights, ProductVectors vectors)
       : config_(config), vectors_(std::move(vectors)), terms_(weights.terms) {
     check_format("stationary", weights.format);
-    pairs_ = ceil_div(terms_, 2);
     const std::int64_t channels = config.image.groups * config.image.output_channels;
-    packed_.resize(static_cast<std::size_t>(channels * pairs_));
-    for (std::int64_t oc = 0; oc < channels; ++oc) pack_channel(weights, oc);
+    if (has_byte_words()) {
+      words_ = make_word_weights(config.image, weights, vectors_.stationary_zero_points);
+    }
+    if (words_) {
+      find_word_offsets();
+    } else {
+      pairs_ = ceil_div(terms_, 2);
+      packed_.resize(static_cast<std::size_t>(channels * pairs_));
+      for (std::int64_t oc = 0; oc < channels; ++oc) pack_channel(weights, oc);
+    }
     in_vectors_ = config.requantise && format_bytes(config.output_format) == 1 &&
                   std::abs(config.output_zero_point) <= kFinishZeroPointMax;
     for (std::int64_t oc = 0; oc < channels && in_vectors_; ++oc) {
@@ -72,7 +103,8 @@ class IntegerProduct final : public Product {
       for (std::int64_t first = 0; first < pixels; first += kPanelPixels) {
         const FlatPixels panel = {rows.first, output.columns, first,
                                   std::min(pixels, first + kPanelPixels)};
-        multiply({input, output, output_channel_first, group, panel}, workspace);
+        const Panel work = {input, output, output_channel_first, group, panel};
+        words_ ? multiply_words(work, workspace) : multiply(work, workspace);
       }
     }
   }
@@ -97,6 +129,76 @@ class IntegerProduct final : public Product {
           static_cast<std::uint16_t>(read_integer(weights.format, weights.at(oc, k)) - zero_point);
       packed[k / 2 * width] |= static_cast<std::int32_t>(std::uint32_t{value} << (k % 2 * 16));
     }
+  }
+
+  // -p Σ w of each output channel, with p as the number that it is among unsigned bytes.
+  void find_word_offsets() {
+    for (const std::int32_t sum : words_->weight_sums) {
+      const auto p = static_cast<std::uint32_t>(config_.moving_zero_point);
+      const auto w = static_cast<std::uint32_t>(sum);
+      offsets_of_unsigned_.push_back(static_cast<std::int32_t>(0 - p * w));
+      offsets_of_signed_.push_back(static_cast<std::int32_t>(0 - (p + kSignedToUnsigned) * w));
+    }
+  }
+
+  void place_words(const Panel& work, const BytePanel& panel, std::int64_t vector_bytes,
+                   ProductWorkspace& workspace) const {
+    const std::int64_t channels = config_.image.channels;
+    workspace.row_pointers.clear();
+    for (std::int64_t c = 0; c < channels; ++c) {
+      workspace.row_pointers.push_back(channel_base(work.input, work.group * channels + c));
+    }
+    std::int8_t* const moving = workspace.tiles.reserve(kPanelPixels / kWordPixels * vector_bytes);
+    place_byte_words(
+        {.panel = panel,
+         .taps = config_.image.taps,
+         .channels = workspace.row_pointers.data(),
+         .channel_count = channels,
+         .fill = static_cast<std::uint8_t>(config_.moving_zero_point),
+         .flip = static_cast<std::uint8_t>(work.input.format == Format::kI8 ? 0x80 : 0)},
+        readable_bytes(work.input), vector_bytes, reinterpret_cast<std::uint8_t*>(moving));
+  }
+
+  // The sums of all output channels by products of bytes: as many of them at a time as stay in the cache.
+  void multiply_words(const Panel& work, ProductWorkspace& workspace) const {
+    const std::int64_t channels = config_.image.output_channels;
+    const std::int64_t channel_bytes = words_->steps * words_->together * kQuadTerms;
+    // Vectors of pixels do not begin in the same sets of the cache.
+    const std::int64_t vector_bytes = channel_bytes * kWordPixels + kCacheLineBytes;
+    BytePanel panel;
+    panel.find(config_, work.input, work.pixels, workspace.samples);
+    place_words(work, panel, vector_bytes, workspace);
+    OutputBatch& batch = workspace.batch;
+    batch.lanes = work.pixels.last - work.pixels.first;
+    batch.runs.clear();
+    add_flat_pixels(work.output, work.pixels, batch.runs);
+    const std::int64_t at_once =
+        std::clamp(kWordBytesAtOnce / channel_bytes / kWordTileChannels * kWordTileChannels,
+                   kWordTileChannels, kChannelsAtOnce);
+    const std::vector<std::int32_t>& offsets =
+        work.input.format == Format::kI8 ? offsets_of_signed_ : offsets_of_unsigned_;
+    std::int32_t* const sums = workspace.integer_sums.reserve(at_once * kPanelPixels);
+    for (std::int64_t first = 0; first < channels; first += at_once) {
+      const std::int64_t oc = work.group * channels + first;
+      const std::int64_t last = std::min(channels, first + at_once);
+      byte_word_dot({.weights = words_->main.data() + oc * channel_bytes,
+                     .together = words_->together,
+                     .steps = words_->steps,
+                     .channels = last - first,
+                     .excess = words_->excess.data(),
+                     .excess_ends = words_->excess_ends.data() + oc,
+                     .offsets = offsets.data() + oc,
+                     .moving = reinterpret_cast<const std::uint8_t*>(workspace.tiles.data()),
+                     .vector_bytes = vector_bytes,
+                     .vectors = ceil_div(batch.lanes, kWordPixels)},
+                    sums);
+      for (std::int64_t c = first; c < last; c += kTileChannels) {
+        store(work, {c, std::min(last, c + kTileChannels)}, sums + (c - first) * kPanelPixels,
+              workspace);
+      }
+    }
+    batch.lanes = 0;
+    batch.runs.clear();
   }
 
   // Differences from the zero point, as pairs of terms: `terms` of them, the first of which is even.
@@ -240,6 +342,9 @@ class IntegerProduct final : public Product {
   ProductConfig config_;
   ProductVectors vectors_;
   std::int64_t terms_ = 0;
+  std::optional<WordWeights> words_;  // else pairs
+  // What every sum of words begins with, for moving i8 and u8.
+  std::vector<std::int32_t> offsets_of_signed_, offsets_of_unsigned_;
   std::int64_t pairs_ = 0;
   std::vector<std::int32_t> packed_;
   bool in_vectors_ = false;  // stored by finish_pixel_bytes()

@@ -1,14 +1,17 @@
 // Matrix products of 8-bit integers whose channels lie side by side, without matrix tiles: output
 // channels are the lanes of vectors, up to six pixels pass over 64 of them. With products of four
 // 8-bit integers in one instruction (byte/lanes.h) zero points come off behind the dots, as in
-// byte/tile_product.cc; otherwise they come off first, and pairs of 16 bits are multiplied
-// (dot_panel.h).
+// byte/tile_product.cc; with products that are added in 16 bits (byte/word_dot.h) those of the
+// weights come off first; otherwise both do, and pairs of 16 bits are multiplied (dot_panel.h).
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "arith/kernels/byte/lanes.h"
 #include "arith/kernels/byte/quads.h"
+#include "arith/kernels/byte/word_dot.h"
+#include "arith/kernels/byte/word_weights.h"
 #include "arith/kernels/product_kinds.h"
 #include "arith/kernels/tile/matrix_tiles.h"
 #include "arith/rounding.h"
@@ -35,15 +38,19 @@ class ByteLaneProduct final : public Product {
       : config_(config),
         vectors_(std::move(vectors)),
         terms_(weights.terms),
-        quads_there_(has_byte_quads()),
-        units_(ceil_div(terms_, quads_there_ ? 4 : 2)),
         channels_(config.image.output_channels),
-        panels_(ceil_div(channels_, kPanelPixels)) {
+        panels_(ceil_div(channels_, kPanelPixels)),
+        quads_there_(has_byte_quads()),
+        words_(has_byte_words() ? make_word_lanes(channels_, panels_ * kPanelPixels, weights,
+                                                  vectors_.stationary_zero_points)
+                                : std::nullopt),
+        units_(words_ ? words_->steps * WordLanes::kTogether
+                      : ceil_div(terms_, quads_there_ ? 4 : 2)) {
     const std::int64_t lanes = panels_ * kPanelPixels;
     // Lanes without a channel, and what lies behind the last term, stay zero.
     if (quads_there_) {
       std::fill_n(bytes_.reserve(lanes * units_ * 4), lanes * units_ * 4, std::int8_t{0});
-    } else {
+    } else if (!words_) {
       std::fill_n(pairs_.reserve(lanes * units_ * 2), lanes * units_ * 2, std::int16_t{0});
     }
     zero_points_.assign(static_cast<std::size_t>(lanes), 0);
@@ -86,14 +93,15 @@ class ByteLaneProduct final : public Product {
   static constexpr std::int64_t kSumsBefore = kGroupSums + kReadyPixels;
 
   std::int64_t row_bytes() const { return 4 * units_; }
+  bool takes_bytes() const { return quads_there_ || words_; }  // of the moving operand, else pairs
 
   void pack_channel(const PlainWeights& weights, std::int64_t oc) {
     const auto lane = static_cast<std::size_t>(oc);
     const std::int64_t panel = oc / kPanelPixels, column = oc % kPanelPixels;
     const std::int32_t zero_point = vector_element(vectors_.stationary_zero_points, oc, 0);
     const std::int32_t shift = weights.format == Format::kU8 ? kSignedToUnsigned : 0;
-    std::int64_t sum = 0;
-    for (std::int64_t k = 0; k < terms_; ++k) {
+    std::int64_t sum = words_ ? words_->weight_sums[lane] : 0;
+    for (std::int64_t k = 0; k < terms_ && !words_; ++k) {
       const std::int32_t weight = byte_as_integer(weights.format, weights.at(oc, k));
       if (quads_there_) {
         bytes_.data()[((panel * units_ + k / 4) * kPanelPixels + column) * 4 + k % 4] =
@@ -108,8 +116,9 @@ class ByteLaneProduct final : public Product {
     std::uint32_t bias = 0;
     if (config_.has_bias) std::memcpy(&bias, vectors_.bias.data() + oc * 4, sizeof bias);
     std::uint32_t from_signed = 0, from_unsigned = 0;
-    if (quads_there_) {
-      zero_points_[lane] = zero_point - shift;
+    if (takes_bytes()) {
+      // Of words, those of the weights are off already.
+      zero_points_[lane] = words_ ? 0 : zero_point - shift;
       sums_pixels_ |= zero_points_[lane] != 0;
       from_signed = offset_of(zero_points_[lane], sum, Format::kI8);
       from_unsigned = offset_of(zero_points_[lane], sum, Format::kU8);
@@ -135,7 +144,7 @@ class ByteLaneProduct final : public Product {
     return terms;
   }
 
-  // Pixel `place` of a batch, for byte_lane_dot().
+  // Pixel `place` of a batch, for byte_lane_dot() and byte_word_lane_dot().
   void place_bytes(const Call& call, std::int64_t pixel, std::int64_t place) const {
     const auto* const terms = reinterpret_cast<const std::uint8_t*>(terms_of(call, pixel));
     const std::uint8_t flip = call.input.format == Format::kI8 ? 0x80 : 0;
@@ -172,7 +181,7 @@ class ByteLaneProduct final : public Product {
       const std::int64_t at = pixel - batch.first;
       const std::int64_t group = at / kLanePixels * kLanePixels;
       const std::int64_t count = std::min(kLanePixels, batch.last - batch.first - group);
-      if (quads_there_) {
+      if (takes_bytes()) {
         place_bytes(call, pixel, at);
       } else {
         place_pairs(call, pixel, at - group, count, group_pairs(call, group));
@@ -208,6 +217,18 @@ class ByteLaneProduct final : public Product {
                      .strips = strips,
                      .pixels = count},
                     sums);
+      return;
+    }
+    if (words_) {
+      byte_word_lane_dot(
+          {.weights = &*words_,
+           .first_vector = panel * (kPanelPixels / WordLanes::kLanes),
+           .vectors = strips * (kStripPixels / WordLanes::kLanes),
+           .moving = reinterpret_cast<const std::uint8_t*>(call.workspace.tiles.data()) +
+                     first * row_bytes(),
+           .moving_pitch = row_bytes(),
+           .pixels = count},
+          sums);
       return;
     }
     PanelSegment segment;
@@ -271,9 +292,10 @@ class ByteLaneProduct final : public Product {
   const ProductConfig config_;
   const ProductVectors vectors_;
   const std::int64_t terms_;
-  const bool quads_there_;    // else pairs
-  const std::int64_t units_;  // quads or pairs of terms
   const std::int64_t channels_, panels_;
+  const bool quads_there_;
+  const std::optional<WordLanes> words_;  // without both: pairs
+  const std::int64_t units_;              // quads or pairs of terms
   bool sums_pixels_ = false;
   AlignedBuffer<std::int8_t> bytes_;   // [panel][quad][kPanelPixels][4], signed
   AlignedBuffer<std::int16_t> pairs_;  // [panel][pair][kPanelPixels][2], less the zero points

@@ -4,6 +4,23 @@
 #include <cstring>
 
 namespace tessera::kernels {
+namespace {
+
+// The lower halves of what two elements make, a loop of whole vectors; behind the last one nothing is read.
+void copy_every_other(const std::byte* source, int count, std::byte* lanes) {
+  if constexpr (std::endian::native == std::endian::little) {
+    for (int i = 0; i + 1 < count; ++i) {
+      std::uint16_t both = 0;
+      std::memcpy(&both, source + 2 * i, sizeof both);
+      lanes[i] = static_cast<std::byte>(both & 0xFF);
+    }
+    lanes[count - 1] = source[2 * (count - 1)];
+  } else {
+    for (int i = 0; i < count; ++i) lanes[i] = source[2 * i];
+  }
+}
+
+}  // namespace
 
 void BytePanel::find(const ProductConfig& config, const Surface& input, const FlatPixels& pixels,
                      PixelRuns& scratch) {
@@ -41,6 +58,8 @@ const std::byte* BytePanel::row(const std::byte* channel, std::int64_t tap, std:
       const std::byte* source = channel + part.offset + first * part.step;
       if (part.step == 1) {
         std::memcpy(lanes + first, source, static_cast<std::size_t>(count));
+      } else if (part.step == 2) {
+        copy_every_other(source, count, lanes + first);
       } else {
         for (int i = 0; i < count; ++i) lanes[first + i] = source[i * part.step];
       }
