@@ -115,7 +115,7 @@ Job handle(const JobReference& job) {
 }
 
 // In a process that was forked off there is no worker.
-void delete_pipeline(DynamicPipelineState* state) {
+void delete_dynamic_pipeline(DynamicPipelineState* state) {
   if (state->check_process().ok()) delete_elsewhere(state);
 }
 
@@ -412,7 +412,8 @@ Result<DynamicPipeline> Runtime::open_pipeline(const DynamicNetwork& network,
       TESSERA_RETURN_IF_ERROR(state_->find(device));
     }
     return DynamicPipeline(std::shared_ptr<runtime::DynamicPipelineState>(
-        new runtime::DynamicPipelineState(state_, network, options), runtime::delete_pipeline));
+        new runtime::DynamicPipelineState(state_, network, options),
+        runtime::delete_dynamic_pipeline));
   });
 }
 

@@ -170,8 +170,10 @@ TEST_F(CardProgram, LinkingLooksForTheShortestPathAtTheBandwidthThatThereIs) {
   const nlohmann::json little =
       json_of({"link", "small.tpkg", "--cores", "16", "--bandwidth", "0.02", "-o", "little.tprog"});
   const nlohmann::json& model = little.at("model");
-  EXPECT_EQ(little.at("compiled"), model.at("shortest_path_cycles") <=
-                                       0.98 * model.at("prepared_path_cycles").get<double>());
+  // Where fewer cores than these were found to do, what is prepared stays.
+  const bool shorter =
+      model.at("shortest_path_cycles") <= 0.98 * model.at("prepared_path_cycles").get<double>();
+  EXPECT_EQ(little.at("compiled"), shorter && sixteen.at("cores") == 16);
   EXPECT_EQ(json_of({"run", "little.tprog", "--input", "random:7"}).at("outputs"),
             json_of({"run", "whole.tprog", "--input", "random:7"}).at("outputs"));
   const CommandResult none =

@@ -163,7 +163,7 @@ BLOCKS = {
         "program ──► group_tasks()   which tasks might be one layer, and what the descriptors alone prove   lift_groups, lift_axis": PICTURE,
         "Graph ──expand──► Software ──folded──► ONNX (opset 17, or a newer one that a host step needs;": PICTURE,
         "share     equal constants become one; so do moves, and operations on constants, of the same operands   share": PICTURE,
-        "model                          matrix   nodes   mean  most        bytes      derived  times": Shell(
+        "model                           matrix   nodes   mean  most        bytes      derived  times": Shell(
             command="build/release/tests/derived/derived_size; "
                     "tests/derived/run_derived_size.sh build/release/tests/derived/derived_size stored | tail -n +2",
             needs=("derived_size", "stored_models", "ocr_models")),
