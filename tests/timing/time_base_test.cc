@@ -52,7 +52,7 @@ TEST(TimeBase, TwiceTheCoreClockTakesTheSameNanosecondsWhereMemoryBinds) {
     SCOPED_TRACE(profile);
     const double ratio = cycles_at_twice_the_clock(weights_alone(), *load_chip_config(profile));
     EXPECT_GT(ratio, 1.96);
-    EXPECT_LT(ratio, 2.005);
+    EXPECT_LT(ratio, 2.01);  // writes go between other reads
   }
 }
 
