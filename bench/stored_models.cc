@@ -222,7 +222,8 @@ Summary summary_of(const std::vector<Row>& rows) {
 }
 
 double quantile(const std::vector<double>& sorted, double share) {
-  return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5)];
+  return sorted[static_cast<std::size_t>(
+      std::lround(share * static_cast<double>(sorted.size() - 1)))];
 }
 
 std::string distribution_text(const std::string& of, const Distribution& d) {

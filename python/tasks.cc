@@ -562,13 +562,13 @@ py::dict dynamic_status(DynamicPipelineHandle& pipeline) {
 
 std::shared_ptr<JobHandle> submit_dynamic(DynamicStreamHandle& stream, const py::args& inputs,
                                           const py::kwargs& keywords) {
-  std::vector<Tensor> tensors = ordered_inputs(stream->inputs, inputs);
+  const std::vector<Tensor> tensors = ordered_inputs(stream->inputs, inputs);
   const SubmitArguments arguments = submit_arguments(keywords);
   const std::shared_ptr<Payload> payload = make_payload(arguments.payload);
   SubmitOptions options = submit_options(arguments, payload, stream->info);
   auto job = unlocked([&] {
-    return arguments.wait ? stream->stream.submit_when_room(std::move(tensors), std::move(options))
-                          : stream->stream.submit(std::move(tensors), std::move(options));
+    return arguments.wait ? stream->stream.submit_when_room(tensors, std::move(options))
+                          : stream->stream.submit(tensors, std::move(options));
   });
   return std::make_shared<JobHandle>(
       JobOfPipeline{take(std::move(job)), stream->info, payload->cause});

@@ -230,10 +230,11 @@ class HostExecutor : public Executor {
       }
       if (order_.branch_of_node[i] == RunOrder::kNoBranch) continue;
       stretches_.back().back().last = turns_.size();
-      if (place == (*stretch)[branch].last && ++branch == stretch->size()) {
-        ++stretch;
-        branch = 0;
-      }
+      if (place != (*stretch)[branch].last) continue;
+      ++branch;
+      if (branch < stretch->size()) continue;
+      ++stretch;
+      branch = 0;
     }
   }
 

@@ -138,7 +138,7 @@ Result<std::shared_ptr<PipelineState>> DynamicPipelineState::open(const Network&
   PipelineOptions options = options_.pipeline;
   options.stages = default_stages(Model(std::move(model)));
   opened_.fetch_add(1, std::memory_order_relaxed);
-  return PipelineState::open(runtime_, std::move(options));
+  return PipelineState::open(runtime_, options);
 }
 
 // Those that are too many and have no task. They end where no lock is held, since that waits for their threads; which may be

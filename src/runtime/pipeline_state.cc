@@ -139,7 +139,7 @@ PipelineState::PipelineState(std::shared_ptr<RuntimeState> runtime, const Pipeli
       }) {}
 
 Result<std::shared_ptr<PipelineState>> PipelineState::open(std::shared_ptr<RuntimeState> runtime,
-                                                           PipelineOptions options) {
+                                                           const PipelineOptions& options) {
   TESSERA_RETURN_IF_ERROR(runtime->check_process("runtime"));
   TESSERA_RETURN_IF_ERROR(check_options(options));
   std::unique_ptr<PipelineState> state(

@@ -30,7 +30,7 @@ class PipelineState : private pipeline::Sink,
                       private Entrance {
  public:
   static Result<std::shared_ptr<PipelineState>> open(std::shared_ptr<RuntimeState> runtime,
-                                                     PipelineOptions options);
+                                                     const PipelineOptions& options);
   // pre | execute | post of single layers and operations; threads and stages' names of `options`
   // do not count.
   static Result<std::shared_ptr<PipelineState>> open_for_operations(

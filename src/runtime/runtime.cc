@@ -282,7 +282,7 @@ Result<Pipeline> Runtime::open_pipeline(const Model& model, PipelineOptions opti
 
 Result<Pipeline> Runtime::open_pipeline(PipelineOptions options) {
   return guarded("opening a pipeline", [&]() -> Result<Pipeline> {
-    TESSERA_TRY(auto state, runtime::PipelineState::open(state_, std::move(options)));
+    TESSERA_TRY(auto state, runtime::PipelineState::open(state_, options));
     return Pipeline(std::move(state));
   });
 }

@@ -125,7 +125,7 @@ Result<Pipeline> open_pipeline(const std::shared_ptr<runtime::RuntimeState>& run
               runtime->load(Network(device::scripted_network("timed", kBytes, kBytes)), {}, false));
   PipelineOptions options;
   options.stages = default_stages(Model(model));
-  TESSERA_TRY(auto opened, runtime::PipelineState::open(runtime, std::move(options)));
+  TESSERA_TRY(auto opened, runtime::PipelineState::open(runtime, options));
   return Pipeline(std::move(opened));
 }
 

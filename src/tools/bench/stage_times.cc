@@ -70,7 +70,7 @@ Result<Pipeline> TimedPipeline::open(const Threads& threads, PipelineOptions opt
       {.name = "pre", .function = host_stage(times_.pre_ms, 0), .threads = threads.pre},
       {.kind = StageKind::kExecute, .name = "execute", .model = model, .threads = threads.execute},
       {.name = "post", .function = host_stage(times_.post_ms, 2), .threads = threads.post}};
-  TESSERA_TRY(auto opened, runtime::PipelineState::open(state_, std::move(options)));
+  TESSERA_TRY(auto opened, runtime::PipelineState::open(state_, options));
   return Pipeline(std::move(opened));
 }
 

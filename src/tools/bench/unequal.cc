@@ -87,7 +87,7 @@ Result<Measured> measure(const Devices& devices, double seconds) {
               runtime->load(Network(device::scripted_network("timed", kBytes, kBytes)), {}, false));
   PipelineOptions options;
   options.stages = default_stages(Model(state));
-  TESSERA_TRY(auto opened, runtime::PipelineState::open(runtime, std::move(options)));
+  TESSERA_TRY(auto opened, runtime::PipelineState::open(runtime, options));
   Pipeline pipeline(std::move(opened));
   Stream stream = pipeline.open_stream({.order = devices.order});
   std::atomic<std::int64_t> succeeded{0};

@@ -104,7 +104,7 @@ Result<std::vector<StoredFile>> stored_files(const std::string& folder) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   TESSERA_RETURN_IF_ERROR(read_case_shapes(text, cases, files));
   for (StoredFile& file : files) {
-    for (auto& [tensor, values] : file.values) values = folder + "/" + values;
+    for (auto& [tensor, values] : file.values) values.insert(0, folder + "/");
   }
   return files;
 }
