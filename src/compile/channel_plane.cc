@@ -73,6 +73,18 @@ bool ChannelPlane::set_plane(std::int64_t first, std::int64_t length, PlaneRegio
   return true;
 }
 
+bool ChannelPlane::set_first(const StorageView& view, PlaneRegion& region) const {
+  std::array<RunOfAxis, 3> axes = this->axes();
+  std::ranges::sort(axes, std::greater(), &RunOfAxis::stride);
+  std::int64_t rest = view.offset;
+  for (const RunOfAxis& axis : axes) {
+    const std::int64_t first = axis.count == 1 ? 0 : rest / axis.stride;
+    region.*axis.range = {first, first + 1};
+    if (axis.count > 1) rest %= axis.stride;
+  }
+  return rest == 0;
+}
+
 std::optional<PlaneRegion> ChannelPlane::region(const StorageView& view) const {
   if (view.channels() > 1 && view.strides[kChannels] != channel_stride_) return std::nullopt;
   if (!walks(view, plane_stride_)) return std::nullopt;
@@ -84,20 +96,33 @@ std::optional<PlaneRegion> ChannelPlane::region(const StorageView& view) const {
     images = 1;
   }
   PlaneRegion result;
-  std::array<RunOfAxis, 3> axes = this->axes();
-  std::ranges::sort(axes, std::greater(), &RunOfAxis::stride);
-  std::int64_t rest = view.offset;
-  for (const RunOfAxis& axis : axes) {
-    const std::int64_t first = axis.count == 1 ? 0 : rest / axis.stride;
-    (result.*axis.range).first = first;
-    if (axis.count > 1) rest %= axis.stride;
-  }
-  if (rest != 0) return std::nullopt;
+  if (!set_first(view, result)) return std::nullopt;
   result.images.last = result.images.first + images;
   result.channels.last = result.channels.first + view.channels();
   if (!set_plane(result.plane.first, length, result)) return std::nullopt;
   if (result.channels.last > channels_ || result.images.last > images_) return std::nullopt;
   return result;
+}
+
+std::optional<PlaneRegion> ChannelPlane::around(const StorageView& view) const {
+  if (const auto exact = region(view)) return exact;
+  if (plane_stride_ == 0) return std::nullopt;
+  if (view.channels() > 1 && view.strides[kChannels] != channel_stride_) return std::nullopt;
+  PlaneRegion result;
+  if (!set_first(view, result)) return std::nullopt;
+  const bool by_image = view.images() > 1 && view.strides[kImages] == image_stride_ && images_ > 1;
+  std::int64_t span = 0;
+  for (const Axis axis : {kImages, kRows, kColumns}) {
+    if (view.extents[axis] == 1 || (axis == kImages && by_image)) continue;
+    if (view.strides[axis] % plane_stride_ != 0) return std::nullopt;
+    span += (view.extents[axis] - 1) * view.strides[axis] / plane_stride_;
+  }
+  result.plane.last += span;
+  result.channels.last = result.channels.first + view.channels();
+  if (by_image) result.images.last = result.images.first + view.images();
+  const bool within = result.plane.last <= plane_ && result.channels.last <= channels_ &&
+                      result.images.last <= images_;
+  return within ? std::optional(result) : std::nullopt;
 }
 
 StorageView ChannelPlane::view(const PlaneRegion& region) const {

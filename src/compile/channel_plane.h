@@ -44,6 +44,9 @@ class ChannelPlane {
 
   // What the view has of it; none where that is no region.
   std::optional<PlaneRegion> region(const StorageView& view) const;
+  // The smallest region with what the view has, which may be every second column of a row; none where
+  // that is of several images' planes and not the same of each.
+  std::optional<PlaneRegion> around(const StorageView& view) const;
   // The region as a view: with the rows of the whole where it ends with rows, else in one row.
   StorageView view(const PlaneRegion& region) const;
   // A view of the storage, for a storage with the same elements in another order: the rows of each
@@ -57,6 +60,8 @@ class ChannelPlane {
     RowRange PlaneRegion::* range = nullptr;
   };
   std::array<RunOfAxis, 3> axes() const;
+  // Where the view begins, as a region of one element; false where that is between the plane's.
+  bool set_first(const StorageView& view, PlaneRegion& region) const;
   // A walk of `length` elements from `first` of an image's plane on; false where that is no region.
   bool set_plane(std::int64_t first, std::int64_t length, PlaneRegion& region) const;
   // Whether an image's plane goes on in the next image's.

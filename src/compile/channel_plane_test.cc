@@ -79,6 +79,29 @@ TEST(ChannelPlane, WhatIsNoRegionIsNone) {
   EXPECT_FALSE(ChannelPlane::of(kChannelsOutside.part(2, 1, 2), 120));
 }
 
+// Every second column, from the first or the second on, of all rows, or of those of one image.
+TEST(ChannelPlane, AroundEverySecondColumnAreTheRowsFromItsFirstToItsLast) {
+  for (const StorageView& whole : {kChannelsOutside, kChannelsInside}) {
+    const auto plane = ChannelPlane::of(whole, 120);
+    const std::int64_t column = whole.strides[3], row = whole.strides[2];
+    StorageView odd{0, column, {1, 6, 4, 2}, {0, whole.strides[1], row, 2 * column}};
+    EXPECT_FALSE(plane->region(odd));
+    EXPECT_EQ(plane->around(odd), (PlaneRegion{{0, 6}, {1, 19}}));
+    // Two rows as two images of one row each.
+    odd = {0, row + 2 * whole.strides[1], {2, 3, 1, 3}, {row, whole.strides[1], 0, 2 * column}};
+    EXPECT_EQ(plane->around(odd), (PlaneRegion{{2, 5}, {5, 15}}));
+    // What is a region is that one; what goes beyond the plane, or takes channels in other steps, is none.
+    EXPECT_EQ(plane->around(whole), plane->region(whole));
+    odd.extents[0] = 4;
+    EXPECT_FALSE(plane->around(odd));
+    EXPECT_FALSE(plane->around({0, 0, {1, 3, 4, 5}, {0, 2 * whole.strides[1], row, column}}));
+  }
+  const StorageView images{0, 0, {2, 3, 4, 5}, {60, 20, 5, 1}};
+  const auto plane = ChannelPlane::of(images, 120);
+  EXPECT_EQ(plane->around({0, 0, {2, 3, 4, 3}, {60, 20, 5, 2}}),
+            (PlaneRegion{{0, 3}, {0, 20}, {0, 2}}));
+}
+
 TEST(ChannelPlane, RowsOutermostIsAnotherOrderOfTheSameElements) {
   for (const StorageView& whole : {kChannelsOutside, kChannelsInside}) {
     const auto plane = ChannelPlane::of(whole, 120);

@@ -142,7 +142,7 @@ class CorePlanner {
     for (std::size_t i = 0; i < of.inputs.size(); ++i) {
       operands.input_resident[i] = result_.held[of.inputs[i].storage].taken_by(layer, i);
     }
-    operands.output_resident = result_.held[of.output.storage].active;
+    operands.output_resident = result_.held[of.output.storage].written_by(layer);
     operands.in_part = true;
     std::vector<Piece> pieces = work.pieces[core];
     if (core < work.boxes.size()) {  // else parts of a transposition
@@ -159,7 +159,7 @@ class CorePlanner {
     }
     if (gave_up_) return std::nullopt;
     if (operands.output_resident) {
-      for (Piece& piece : pieces) mark_stores(core, piece, residents);
+      for (Piece& piece : pieces) mark_stores(core, piece, &piece == &pieces.back(), residents);
     }
     list.add_layer(std::move(pieces), operands);
     return std::nullopt;
@@ -245,13 +245,24 @@ class CorePlanner {
     return std::nullopt;
   }
 
-  void mark_stores(std::size_t core, Piece& piece, const Residents& residents) const {
+  // `last`: of the layer's pieces on this core.
+  void mark_stores(std::size_t core, Piece& piece, bool last, const Residents& residents) const {
     if (piece.part.keeps) return;
     const HeldStorage& held = result_.held[piece.output.view.storage];
+    const HeldPart& part = held.cores[core];
+    if (held.gathered) {
+      piece.output.transfer = false;
+      if (!last || piece.layer != held.writers.back()) return;
+      const std::vector<PlaneRegion> written{part.written};
+      for (const PlaneRegion& store : held.stored ? written : part.stores) {
+        add_views(held.plane.view(store), residents, piece.edges);
+      }
+      return;
+    }
     const PlaneRegion made = *held.plane.region(piece.output.view);
     piece.output.transfer = held.stored;
     if (held.stored) return;
-    for (const PlaneRegion& store : held.cores[core].stores) {
+    for (const PlaneRegion& store : part.stores) {
       const PlaneRegion edge = intersection(made, store);
       if (!edge.empty()) add_views(held.plane.view(edge), residents, piece.edges);
     }

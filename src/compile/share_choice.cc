@@ -16,6 +16,12 @@ bool by_rows(const PlannedLayer& layer) {
 bool by_columns(const PlannedLayer& layer) {
   return layer.output.columns() > 1 && !layer.dynamic && !reduces(layer);
 }
+// Few rows leave cores idle. A product would load its kernels for each image.
+bool rather_by_images(const PlannedLayer& layer, const ShareChoice& choice) {
+  if (layer.kind != LayerKind::kPlanar || layer.output.rows() >= choice.cores) return false;
+  const std::int64_t others = by_rows(layer) ? layer.output.rows() + 1 : choice.cores;
+  return layer.output.images() >= others;
+}
 bool by_channels(const PlannedLayer& layer) {
   return layer.output.channels() > 1 && !layer.whole_channels;
 }
@@ -80,6 +86,7 @@ ShareWay find_way(const PlannedLayer& layer, const ShareChoice& choice) {
   const Split split = split_of(layer, choice);
   if (split == Split::kChannels && by_channels(layer)) return ShareWay::kChannels;
   if (split == Split::kGrid && layer.grid.both()) return ShareWay::kGrid;
+  if (rather_by_images(layer, choice)) return ShareWay::kImages;
   if (by_rows(layer)) return ShareWay::kRows;
   if (by_columns(layer)) return ShareWay::kColumns;
   if (by_channels(layer)) return ShareWay::kChannels;

@@ -1,6 +1,8 @@
 #include "compile/share_residency.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <optional>
 
 #include "base/quantity.h"
@@ -11,19 +13,28 @@ namespace {
 
 using Regions = std::vector<PlaneRegion>;  // of each core
 
-// What a core's pieces write of the plane; none where that is no region.
-std::optional<PlaneRegion> written_by(const ChannelPlane& plane, const std::vector<Piece>& pieces) {
-  PlaneRegion all;
+// What the pieces of a core, of one layer or of several, write of the plane.
+struct Written {
+  PlaneRegion around;
   std::int64_t elements = 0;
+  bool gathered = false;  // some have elements between those of others
+
+  bool region() const { return around.elements() == elements; }
+};
+
+// Adds what a layer's pieces write; false where that has no place in the plane.
+bool add_written(const ChannelPlane& plane, const std::vector<Piece>& pieces, Written& all) {
   for (const Piece& piece : pieces) {
     if (piece.part.keeps) continue;
-    const auto region = plane.region(piece.output.view);
-    if (!region) return std::nullopt;
-    all = hull(all, *region);
-    elements += region->elements();
+    const StorageView& view = piece.output.view;
+    const auto around = plane.around(view);
+    if (!around) return false;
+    all.around = hull(all.around, *around);
+    all.elements += std::accumulate(view.extents.begin(), view.extents.end(), std::int64_t{1},
+                                    std::multiplies<>());
+    all.gathered = all.gathered || !plane.region(view);
   }
-  if (all.elements() != elements) return std::nullopt;
-  return all;
+  return true;
 }
 
 std::optional<PlaneRegion> read_by(const ChannelPlane& plane, const std::vector<Piece>& pieces,
@@ -109,7 +120,9 @@ class Finder {
       const auto plane = ChannelPlane::of(view, storage.elements);
       if (!plane) continue;
       HeldStorage found = find_on(*plane, storage, uses);
-      if (found.readers.size() > best.readers.size() || best.why == HandOver::kOtherLayout) {
+      if (!found.active) find_gathered(*plane, storage, uses, found);
+      const bool first = !best.active && (found.active || best.why == HandOver::kOtherLayout);
+      if (first || found.readers.size() > best.readers.size()) {
         best = std::move(found);
       }
     }
@@ -117,21 +130,23 @@ class Finder {
   }
 
   // Of each core what it writes; none where it cannot stay.
-  std::optional<Regions> find_written(const ChannelPlane& plane, const StorageUses& uses) const {
-    Regions written(work_[uses.writers[0]].pieces.size());
-    for (std::size_t core = 0; core < written.size(); ++core) {
-      std::int64_t elements = 0;
-      for (const LayerIndex writer : uses.writers) {
-        if (!writes_buffer(inputs_.layers[writer]) ||
-            segments_[writer] != segments_[uses.writers[0]]) {
+  std::optional<Regions> find_written(const ChannelPlane& plane,
+                                      const std::vector<LayerIndex>& writers,
+                                      bool& gathered) const {
+    Regions written;
+    for (std::size_t core = 0; core < work_[writers[0]].pieces.size(); ++core) {
+      Written all;
+      for (const LayerIndex writer : writers) {
+        if (!writes_buffer(inputs_.layers[writer]) || segments_[writer] != segments_[writers[0]] ||
+            !add_written(plane, work_[writer].pieces[core], all)) {
           return std::nullopt;
         }
-        const auto region = written_by(plane, work_[writer].pieces[core]);
-        if (!region) return std::nullopt;
-        written[core] = hull(written[core], *region);
-        elements += region->elements();
       }
-      if (written[core].elements() != elements) return std::nullopt;
+      if (!all.region()) return std::nullopt;
+      // Else nobody would store it.
+      if (all.gathered && work_[writers.back()].pieces[core].empty()) return std::nullopt;
+      gathered = gathered || all.gathered;
+      written.push_back(all.around);
     }
     return written;
   }
@@ -156,18 +171,14 @@ class Finder {
 
   HeldStorage find_on(const ChannelPlane& plane, const Storage& storage,
                       const StorageUses& uses) const {
-    const auto written = find_written(plane, uses);
-    if (!written) return in_dram(HandOver::kOtherLayout);
     HeldStorage held;
+    held.writers = uses.writers;
+    std::ranges::sort(held.writers);
+    const auto written = find_written(plane, held.writers, held.gathered);
+    if (!written) return in_dram(HandOver::kOtherLayout);
     HandOver why = HandOver::kOtherLayout;  // where no reader has it otherwise
-    held.plane = plane;
-    held.cores.resize(written->size());
+    begin_held(plane, *written, held);
     held.stored = uses.read_in_dram || storage.base == isa::BaseIndex::kOutput;
-    held.first_layer = *std::ranges::min_element(uses.writers);
-    held.load_layer = INT32_MAX;
-    for (std::size_t core = 0; core < written->size(); ++core) {
-      held.cores[core].held = (*written)[core];
-    }
     for (const auto& [reader, input] : uses.readers) {
       std::optional<Regions> taken;
       if (segments_[reader] == segments_[held.first_layer] && reader > uses.last_writer) {
@@ -186,15 +197,53 @@ class Finder {
     }
     if (held.readers.empty()) return in_dram(why);
     add_edges(*written, held);
+    held.why = HandOver::kStays;
+    end_held(storage, held);
+    return held;
+  }
+
+  // Nobody takes it in the buffer, but some layers have parts of each other's rows: these write them there,
+  // and the last one stores them. Changes `held` only if there are such.
+  void find_gathered(const ChannelPlane& plane, const Storage& storage, const StorageUses& uses,
+                     HeldStorage& held) const {
+    HeldStorage found;
+    for (const LayerIndex writer : uses.writers) {
+      const bool part = std::ranges::any_of(work_[writer].pieces, [&](const auto& pieces) {
+        return std::ranges::any_of(pieces, [&](const Piece& piece) {
+          return !piece.part.keeps && !plane.region(piece.output.view);
+        });
+      });
+      if (part) found.writers.push_back(writer);
+    }
+    if (found.writers.size() < 2) return;
+    std::ranges::sort(found.writers);
+    const auto written = find_written(plane, found.writers, found.gathered);
+    if (!written) return;
+    begin_held(plane, *written, found);
+    found.stored = true;
+    found.why = held.why;
+    end_held(storage, found);
+    held = std::move(found);
+  }
+
+  static void begin_held(const ChannelPlane& plane, const Regions& written, HeldStorage& held) {
+    held.plane = plane;
+    held.first_layer = held.writers.front();
+    held.last_layer = held.writers.back();
+    held.load_layer = INT32_MAX;
+    for (const PlaneRegion& of_core : written) {
+      held.cores.push_back({.held = of_core, .written = of_core, .loads = {}, .stores = {}});
+    }
+  }
+
+  void end_held(const Storage& storage, HeldStorage& held) const {
     for (const HeldPart& part : held.cores) {
       if (part.held.empty()) continue;
-      held.bytes = std::max(held.bytes, view_bytes(plane.view(part.held), storage.format,
+      held.bytes = std::max(held.bytes, view_bytes(held.plane.view(part.held), storage.format,
                                                    inputs_.chip.state_buffer.partitions));
     }
     held.bytes = round_up(held.bytes, kAlignmentBytes);
     held.active = true;
-    held.why = HandOver::kStays;
-    return held;
   }
 
   static void add_edges(const Regions& written, HeldStorage& held) {
@@ -228,6 +277,10 @@ bool writes_buffer(const PlannedLayer& layer) {
 
 bool HeldStorage::taken_by(LayerIndex layer, std::size_t input) const {
   return active && std::ranges::find(readers, std::pair{layer, input}) != readers.end();
+}
+
+bool HeldStorage::written_by(LayerIndex layer) const {
+  return active && std::ranges::binary_search(writers, layer);
 }
 
 HeldStorages find_held(const PlanInputs& inputs, const Table<LayerIndex, LayerWork>& work) {

@@ -6,7 +6,9 @@
 //   core 1             [ edge | own rows | edge ]   edge: stored by its owner, loaded here
 //
 // A reader that needs much of what other cores made takes all of it from DRAM, where it is stored for
-// it; so do copies, host steps, and whoever takes the network's results.
+// it; so do copies, host steps, and whoever takes the network's results. What several layers write
+// column by column is kept also where nobody takes it there, until the last of them has written the
+// rest: what goes to DRAM are whole rows, not single elements.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +26,23 @@ namespace tessera::compile {
 // A core's part of a storage that stays.
 struct HeldPart {
   PlaneRegion held;                 // empty: nothing
+  PlaneRegion written;              // of it, by this core
   std::vector<PlaneRegion> loads;   // of it what other cores make
   std::vector<PlaneRegion> stores;  // of what this core makes: wanted by others
 };
 
 struct HeldStorage {
   bool active = false;
-  bool stored = false;                // all of it goes to DRAM as well
+  bool stored = false;  // all of it goes to DRAM as well
+  bool gathered =
+      false;  // of writers each of which has some of every row: the last one stores for all
   HandOver why = HandOver::kNothing;  // kStays while it is active
   ChannelPlane plane;
   std::vector<HeldPart> cores;
-  LayerIndex first_layer = 0;                               // writes it first
-  LayerIndex last_layer = 0;                                // reads it last in the buffer
-  LayerIndex load_layer = 0;                                // reads it first in the buffer
+  LayerIndex first_layer = 0;       // writes it first
+  LayerIndex last_layer = 0;        // reads it last in the buffer, or stores it
+  std::vector<LayerIndex> writers;  // in the buffer, in order; others store what they write
+  LayerIndex load_layer = 0;        // reads it first in the buffer
   std::vector<std::pair<LayerIndex, std::size_t>> readers;  // in the buffer, and which input it is
   std::int64_t bytes = 0;                                   // a partition, of the largest part
 
@@ -44,6 +50,7 @@ struct HeldStorage {
     return active && first_layer <= layer && layer <= last_layer;
   }
   bool taken_by(LayerIndex layer, std::size_t input) const;
+  bool written_by(LayerIndex layer) const;
 };
 using HeldStorages = Table<StorageIndex, HeldStorage>;
 

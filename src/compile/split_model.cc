@@ -77,6 +77,7 @@ class SplitModel::Implementation {
       sides_[way] = find_sides(drafts_[way], setting_, memories_);
     }
     operands_ = find_split_operands(graph_, setting_, drafts_, memories_);
+    find_tied();
     for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
       tables_.push_back(tables_of(layer, counts_));
     }
@@ -89,12 +90,13 @@ class SplitModel::Implementation {
       for (const LayerCost& cost : table.costs) factor.costs.push_back(cost.cycles);
     };
     for_each_table(grids, add);
+    for (const Tabulated& tie : ties(grids)) add(tie);
     return factors;
   }
 
   std::vector<isa::ModelledLayer> modelled() const {
     std::vector<isa::ModelledLayer> result;
-    for_each_table(/*grids=*/true, [&](const Tabulated& table) {
+    const auto add = [&](const Tabulated& table) {
       isa::ModelledLayer& layer =
           result.emplace_back(isa::ModelledLayer{table.nodes, table.counts, {}});
       for (const LayerCost& cost : table.costs) {
@@ -102,7 +104,9 @@ class SplitModel::Implementation {
                                static_cast<float>(cost.links()),
                                static_cast<float>(cost.exchange)});
       }
-    });
+    };
+    for_each_table(/*grids=*/true, add);
+    for (const Tabulated& tie : ties(/*grids=*/true)) add(tie);
     return result;
   }
 
@@ -241,6 +245,37 @@ class SplitModel::Implementation {
         for (const Tabulated& table : tables_[layer]) visit(restricted(table, counts));
       } else {
         for (const Tabulated& table : tables_of(layer, counts)) visit(table);
+      }
+    }
+  }
+
+  // Layers whose results the last of them stores are cut the same way: another way costs more than anything.
+  std::vector<Tabulated> ties(bool grids) const {
+    constexpr double kNever = 1e15;
+    std::vector<Tabulated> result;
+    const auto count = [&](graph::NodeIndex node) {
+      const std::uint8_t ways = counts_[static_cast<std::size_t>(node)];
+      return grids ? ways : std::min(ways, static_cast<std::uint8_t>(Split::kGrid));
+    };
+    for (const auto& [first, second] : tied_) {
+      Tabulated& tie =
+          result.emplace_back(Tabulated{{first, second}, {count(first), count(second)}, {}});
+      for (int b = 0; b < tie.counts[1]; ++b) {
+        for (int a = 0; a < tie.counts[0]; ++a) {
+          LayerCost& cost = tie.costs.emplace_back();
+          if (a != b) cost.cycles = cost.compute = kNever;
+        }
+      }
+    }
+    return result;
+  }
+  void find_tied() {
+    for (const SplitStorage& storage : operands_.storages) {
+      for (const std::vector<LayerIndex>& writers : storage.gathered) {
+        for (std::size_t i = 1; i < writers.size(); ++i) {
+          const graph::NodeIndex a = layers()[writers[i - 1]].node, b = layers()[writers[i]].node;
+          if (a >= 0 && b >= 0 && a != b) tied_.insert({a, b});
+        }
       }
     }
   }
@@ -408,7 +443,7 @@ class SplitModel::Implementation {
     const Share& read = operand.read[own];
     bool together = operand.may_stay && operand.room[own];
     bool known = read.has_value();
-    double bursts = 0, bytes = 0;
+    double bursts = 0, bytes = 0, made = 0;
     for (const SplitWriter& writer : operand.writers) {
       const std::size_t way = writer.node < 0 ? 0 : way_of(writer.node);
       bursts += writer.elements * sides_[way][writer.layer].stores.padding();
@@ -417,13 +452,12 @@ class SplitModel::Implementation {
       known = known && share;
       if (!known) continue;
       if (!ends.written) ends.written = Regions(share->size());
-      double made = 0;
       for (std::size_t core = 0; core < share->size(); ++core) {
-        made += static_cast<double>((*ends.written)[core].elements() + (*share)[core].elements());
         (*ends.written)[core] = hull((*ends.written)[core], (*share)[core]);
       }
-      together = together && made == elements(*ends.written);
+      made += sum(writer.made[way]);
     }
+    together = together && ends.written && made == elements(*ends.written);
     if (bytes > 0) ends.store_padding = bursts / bytes;
     if (!known) ends.written.reset();
     ends.kept = ends.written && together && stays(*ends.written, *read);
@@ -544,6 +578,14 @@ class SplitModel::Implementation {
     });
   }
 
+  // The layer that stores what a writer has made.
+  template <typename WayOf>
+  LayerIndex stores_for(LayerIndex writer, const SplitStorage& storage, const WayOf& way_of) const {
+    const graph::NodeIndex node = layers()[writer].node;
+    const std::vector<LayerIndex>& gathered = storage.gathered[node < 0 ? 0 : way_of(node)];
+    return std::ranges::binary_search(gathered, writer) ? gathered.back() : writer;
+  }
+
   // Of each layer what others, or the host, take of it by way of memory.
   template <typename WayOf>
   Stores find_stores(const WayOf& way_of) const {
@@ -580,21 +622,22 @@ class SplitModel::Implementation {
       const SplitStorage& storage = operands_.storages[s];
       for (const LayerIndex writer : storage.writers) elements += output_elements(layers()[writer]);
       for (const LayerIndex writer : storage.writers) {
-        const graph::NodeIndex node = layers()[writer].node;
-        const ShareTransfers& stores = sides_[node < 0 ? 0 : way_of(node)][writer].stores;
         // Copies may make the rest of the storage.
         const double bytes = std::min(of_storages[s] * output_elements(layers()[writer]) / elements,
                                       output_elements(layers()[writer]) * storage.element_bytes);
-        stored[writer].bytes += bytes;
-        stored[writer].bursts += bytes * stores.padding();
-        const LayerSide& side = sides_[node < 0 ? 0 : way_of(node)][writer];
-        const double cycles =
-            bytes * std::max(stores.padding() / rate_beside(side, bytes), stores.memory_per_byte());
-        stored[writer].cycles += cycles;
-        stored[writer].longest += cycles / (whole[s] ? 1 : memories);
+        const LayerIndex by = stores_for(writer, storage, way_of);
+        const graph::NodeIndex node = layers()[by].node;
+        const LayerSide& side = sides_[node < 0 ? 0 : way_of(node)][by];
+        const double cycles = bytes * std::max(side.stores.padding() / rate_beside(side, bytes),
+                                               side.stores.memory_per_byte());
+        Stored& of_layer = stored[by];
+        of_layer.bytes += bytes;
+        of_layer.bursts += bytes * side.stores.padding();
+        of_layer.cycles += cycles;
+        of_layer.longest += cycles / (whole[s] ? 1 : memories);
         if (whole[s]) {
-          stored[writer].in_one.memory = memory[s];
-          stored[writer].in_one.cycles += cycles;
+          of_layer.in_one.memory = memory[s];
+          of_layer.in_one.cycles += cycles;
         }
       }
     }
@@ -819,6 +862,7 @@ class SplitModel::Implementation {
   WayCounts counts_;
   std::array<Table<LayerIndex, LayerSide>, kSplitWays> sides_;
   SplitOperands operands_;
+  std::set<std::pair<graph::NodeIndex, graph::NodeIndex>> tied_;
   Table<LayerIndex, std::vector<Tabulated>> tables_;  // for the ways of counts_
 };
 

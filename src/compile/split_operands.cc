@@ -10,6 +10,11 @@
 namespace tessera::compile {
 namespace {
 
+double elements_of(const StorageView& view) {
+  return static_cast<double>(std::accumulate(view.extents.begin(), view.extents.end(),
+                                             std::int64_t{1}, std::multiplies<>()));
+}
+
 class OperandFinder {
  public:
   OperandFinder(const graph::Graph& graph, const ShareSetting& setting,
@@ -62,6 +67,10 @@ class OperandFinder {
     result_.storages.push_back({.bytes = static_cast<double>(storage.bytes()),
                                 .element_bytes = static_cast<double>(format_bytes(storage.format)),
                                 .writers = uses.writers});
+    for (std::size_t way = 0; way < drafts_.size(); ++way) {
+      const HeldStorage& held = drafts_[way].held[index];
+      if (held.active && held.gathered) result_.storages.back().gathered[way] = held.writers;
+    }
     if (uses.writers.empty() || storage.base != isa::BaseIndex::kOutput) return;
     result_.outputs[*std::ranges::max_element(uses.writers)].push_back(index);
   }
@@ -88,6 +97,7 @@ class OperandFinder {
       operand.may_stay = operand.may_stay && writes_buffer(layers()[writer]);
       for (std::size_t way = 0; plane && way < drafts_.size(); ++way) {
         operand.writers.back().written[way] = regions(*plane, way, writer, -1);
+        operand.writers.back().made[way] = made_by_cores(way, writer);
       }
     }
     for (std::size_t way = 0; way < drafts_.size(); ++way) {
@@ -179,6 +189,16 @@ class OperandFinder {
     return {all, loads_max};
   }
 
+  std::vector<double> made_by_cores(std::size_t way, LayerIndex layer) const {
+    std::vector<double> all;
+    for (const std::vector<Piece>& pieces : drafts_[way].work[layer].pieces) {
+      double made = 0;
+      for (const Piece& piece : pieces) made += elements_of(piece.output.view);
+      all.push_back(made);
+    }
+    return all;
+  }
+
   // Of the layer's input, or of its output for -1.
   Share regions(const ChannelPlane& plane, std::size_t way, LayerIndex layer, int input) const {
     Regions all;
@@ -186,7 +206,8 @@ class OperandFinder {
       PlaneRegion of_core;
       for (const Piece& piece : pieces) {
         const auto i = static_cast<std::size_t>(input);
-        const auto region = plane.region(input < 0 ? piece.output.view : piece.inputs[i].view);
+        const auto region =
+            input < 0 ? plane.around(piece.output.view) : plane.region(piece.inputs[i].view);
         if (!region) return std::nullopt;
         of_core = hull(of_core, *region);
       }
@@ -206,11 +227,7 @@ class OperandFinder {
 
 }  // namespace
 
-double output_elements(const PlannedLayer& layer) {
-  const auto& extents = layer.output.extents;
-  return static_cast<double>(
-      std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>()));
-}
+double output_elements(const PlannedLayer& layer) { return elements_of(layer.output); }
 
 SplitOperands find_split_operands(const graph::Graph& graph, const ShareSetting& setting,
                                   const std::vector<ShareDraft>& drafts, std::size_t memories) {

@@ -26,8 +26,9 @@ using Share = std::optional<Regions>;
 struct SplitWriter {
   LayerIndex layer = 0;
   graph::NodeIndex node = -1;
-  double elements = 0;  // of all cores
-  std::array<Share, kSplitWays> written = {};
+  double elements = 0;                                    // of all cores
+  std::array<Share, kSplitWays> written = {};             // around what it writes
+  std::array<std::vector<double>, kSplitWays> made = {};  // elements of that, by each core
   // By its ways and those of the reader, of each of the reader's cores; where there are several memories.
   std::array<std::array<std::vector<SampleMemories>, kSplitWays>, kSplitWays> samples = {};
 };
@@ -53,6 +54,8 @@ struct SplitStorage {
   double bytes = 0, element_bytes = 0;
   std::vector<LayerIndex> writers = {};
   bool copied = false;  // from it, in DRAM
+  // Where they are cut one way: those whose results the last of them stores.
+  std::array<std::vector<LayerIndex>, kSplitWays> gathered = {};
 };
 
 struct SplitOperands {

@@ -2,6 +2,7 @@
 // the split and the speed of each engine; and no order between cores but what dependencies say.
 // TESSERA_TEST_WHOLE takes every number of cores with every split for each graph, else a graph has one in
 // five of them, others than its neighbour.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "compile/split_choice.h"
 #include "compile/testing/random_graph.h"
 #include "concord/testing/random_graph.h"
+#include "graph/passes/passes.h"
 #include "isa/card_traffic.h"
 #include "isa/encoding.h"
 #include "isa/verify.h"
@@ -200,6 +202,54 @@ TEST(Cores, RowsInSeveralMemoriesGiveTheReferenceBits) {
     builder.output(builder.conv(x, {.output_channels = 8, .kernel = 1}));
     check_graph(builder.take(), card_of_64("cloud16"), seed);
   }
+}
+
+// An image of twice as many rows and columns, beside one of this size, read by a product: what repeats
+// pixels writes every second column.
+GraphPointer repeated_pixels(std::uint64_t seed, std::int64_t channels, std::int64_t rows) {
+  compile::testing::GraphBuilder builder(seed);
+  const auto x = builder.input({1, 12, rows, 24});
+  const auto beside = builder.input({1, 12, 2 * rows, 48});
+  const auto small = builder.conv(x, {.output_channels = channels, .kernel = 1});
+  const auto large = builder.conv(beside, {.output_channels = 8, .kernel = 1});
+  const auto both = builder.concat({builder.upsample(small, 2), large}, 1);
+  builder.output(builder.conv(both, {.output_channels = 10, .kernel = 3}));
+  builder.output(builder.conv(builder.upsample(large, 2), {.output_channels = 9, .kernel = 1}));
+  auto graph = std::make_shared<graph::Graph>(*builder.take());
+  graph::repeat_pixels(*graph);
+  return graph;
+}
+
+TEST(Cores, ColumnsOfRepeatedPixelsGiveTheReferenceBits) {
+  std::uint64_t seed = 2370;
+  for (const std::int64_t channels : {16, 5}) {
+    for (const std::int64_t rows : {20, 18}) {
+      check_graph(repeated_pixels(seed, channels, rows), card_of_64("cloud16"), seed);
+      ++seed;
+    }
+  }
+}
+
+// Every element is stored once, in rows without gaps, by the one that writes the last of them.
+TEST(Cores, ColumnsOfRepeatedPixelsAreStoredAsWholeRows) {
+  const GraphPointer graph = repeated_pixels(2380, 16, 20);
+  const auto shared = shared_out(graph, card_of_64("cloud16"), 8, Split::kChannels);
+  ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+  std::array<std::int64_t, 2> stores{};
+  for (const isa::Program& core : shared->card.cores) {
+    for (const isa::TaskDescriptor& task : core.tasks) {
+      const std::string& name = shared->layers[task.layer].name;
+      const auto* move = std::get_if<isa::TransferTask>(&task.config);
+      if (move == nullptr || task.engine != isa::EngineKind::kStore) continue;
+      for (const int column : {0, 1}) {
+        if (!name.ends_with(fmt::format(".column_{}", column))) continue;
+        ++stores[static_cast<std::size_t>(column)];
+        EXPECT_EQ(move->dram.strides[3], 2) << name;  // bytes
+      }
+    }
+  }
+  EXPECT_EQ(stores[0], 0);
+  EXPECT_GE(stores[1], 8 + 8);  // two images
 }
 
 TEST(Cores, TheChosenSplitsGiveTheReferenceBits) {
