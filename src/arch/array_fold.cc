@@ -368,7 +368,141 @@ ArrayFold best_fold(const FoldSearch& search) {
   return best;
 }
 
+// Outputs along an axis that `inputs` neighbouring input pixels reach, whole strides, where they begin best.
+std::int64_t outputs_reached(std::int64_t inputs, std::int64_t kernel, std::int64_t stride) {
+  // Output o reads inputs o * stride ... o * stride + kernel - 1.
+  std::int64_t best = inputs + kernel - 1;
+  for (std::int64_t shift = 0; shift < stride; ++shift) {
+    const std::int64_t before = kernel > shift ? (kernel - 1 - shift) / stride : -1;
+    best = std::min(best, (inputs - 1 + shift) / stride + before + 1);
+  }
+  return best;
+}
+
+// Moving columns along an axis, of `inputs` pixels each, that the first `outputs` outputs read.
+std::int64_t moving_along(std::int64_t outputs, std::int64_t kernel, std::int64_t stride,
+                          std::int64_t inputs) {
+  return ceil_div(outputs * stride - 1 + kernel, inputs);
+}
+
+// Products whose columns may hold what this file's head shows beyond tiles of outputs.
+bool places_freely(const NeuralEngineConfig& config, const ProductWork& work) {
+  return folds(config) && !has_gaps(work) && work.groups == 1 && !work.channel_wise &&
+         !work.transpose && !work.sums_in_parts && !work.across_channels;
+}
+
+// The taps of a tile of input pixels in columns. Positions are whole, so that passes add to the same
+// entries of PSUM; none where the sums that wait for further rows, beside the parts of a chain that is
+// made, that drains and that is taken, do not fit it.
+std::optional<TapFold> taps_of_tile(const NeuralEngineConfig& config, const ProductWork& work,
+                                    const FoldShape& shape, const Tile& tile) {
+  constexpr std::int64_t kPartsAtOnce = 3;
+  const std::int64_t channels = shape.output_channels;
+  const Tile reached{outputs_reached(tile.h, work.kernel_h, work.stride_h),
+                     outputs_reached(tile.w, work.kernel_w, work.stride_w)};
+  const Tile outputs{tile.h / work.stride_h, tile.w / work.stride_w};
+  const std::int64_t blocks = ceil_div(reached.pixels(), config.columns / channels);
+  TapFold found{.fold = {},
+                .outputs_high = outputs.h,
+                .across = moving_along(work.columns, work.kernel_w, work.stride_w, tile.w)};
+  // Outputs of several kinds lie apart where a column has more than one position.
+  const std::int64_t kinds = blocks == 1 ? 1 : outputs.pixels();
+  const std::int64_t entries = config.psum_banks * config.psum_bank_columns / kinds;
+  const std::int64_t room = (entries - reached.h * found.across) / kPartsAtOnce;
+  found.at_once = std::min<std::int64_t>(room, config.psum_bank_columns);
+  if (found.at_once < std::min<std::int64_t>(config.rows, found.columns(work, 0, shape.rows)))
+    return {};
+  const std::int64_t kernel_rows = ceil_div(config.columns / channels, reached.w) + 1;
+  const auto passes = [&](const Part& part) {
+    return ChainPasses{.count = part.count * blocks,
+                       .pace = ceil_div(tile.pixels(), work.port_elements),
+                       .loads = reads_of_row(config, work, std::min(kernel_rows, work.kernel_h)),
+                       .stacked = tile.pixels()};
+  };
+  const Parts parts = parts_of(config, work, 1);
+  found.fold = {
+      .tile_h = tile.h,
+      .tile_w = tile.w,
+      .full = passes(parts.full),
+      .rest = passes(parts.rest),
+      .result_cycles = result_cycles(config, work, outputs.pixels(), outputs.pixels() * channels)};
+  return found;
+}
+
 }  // namespace
+
+std::int64_t TapFold::columns(const ProductWork& work, std::int64_t first,
+                              std::int64_t rows) const {
+  const auto until = [&](std::int64_t outputs) {
+    return outputs == 0
+               ? 0
+               : moving_along(outputs, work.kernel_h, work.stride_h, outputs_high * work.stride_h);
+  };
+  return std::max<std::int64_t>(1, until(first + rows) - until(first)) * across;
+}
+
+bool columns_meet(const NeuralEngineConfig& config, const ProductWork& work) {
+  return places_freely(config, work) && work.cut == BlockCut::kChannel &&
+         work.kernel_h * work.kernel_w > 1 && work.dilation_h == 1 && work.dilation_w == 1 &&
+         2 * work.output_channels <= config.columns;
+}
+
+std::optional<TapFold> tap_fold(const NeuralEngineConfig& config, const ProductWork& work,
+                                const FoldShape& shape) {
+  std::optional<TapFold> best;
+  if (!columns_meet(config, work)) return best;
+  const auto cycles = [&](const TapFold& of) {
+    return fold_cycles(config, work, of.fold, of.columns(work, 0, shape.rows));
+  };
+  const bool rest_alone = work.channels < config.rows;
+  const std::int64_t most = rest_alone ? stacked_max(config, work, work.channels) : 1;
+  for (std::int64_t h = work.stride_h; h <= most; h += work.stride_h) {
+    for (std::int64_t w = work.stride_w; w <= most / h; w += work.stride_w) {
+      const auto found = taps_of_tile(config, work, shape, {h, w});
+      if (found && (!best || cycles(*found) < cycles(*best))) best = found;
+    }
+  }
+  return best;
+}
+
+namespace {
+
+// Pixels of which a block of columns has outputs, at most, where `pixels` lie one behind the other.
+std::int64_t pixels_of_block(std::int64_t pixels, std::int64_t channels, std::int64_t columns) {
+  std::int64_t most = 1;
+  for (std::int64_t first = 0; first < pixels * channels; first += columns) {
+    const std::int64_t last = std::min(first + columns, pixels * channels) - 1;
+    most = std::max(most, last / channels - first / channels + 1);
+  }
+  return most;
+}
+
+}  // namespace
+
+std::optional<CutFold> cut_fold(const NeuralEngineConfig& config, const ProductWork& work,
+                                const FoldShape& shape) {
+  std::optional<CutFold> best;
+  if (!places_freely(config, work) || work.kernel_h * work.kernel_w != 1) return best;
+  Cycles least = 0;
+  for (std::int64_t pixels = 2; pixels <= config.fold_pixels_max; ++pixels) {
+    const std::int64_t touched = pixels_of_block(pixels, shape.output_channels, config.columns);
+    if (touched * work.channels > config.rows) continue;
+    const CutFold found{
+        .fold = {.tile_w = pixels,
+                 .full = {},
+                 .rest = {.count = 1,
+                          .pace = ceil_div(touched, work.port_elements),
+                          .side_by_side = touched},
+                 .result_cycles = result_cycles(config, work, touched, config.columns)},
+        .blocks = ceil_div(pixels * shape.output_channels, config.columns)};
+    const Cycles cycles = found.blocks * fold_cycles(config, work, found.fold,
+                                                     shape.rows * ceil_div(work.columns, pixels));
+    if (best && cycles >= least) continue;
+    least = cycles;
+    best = found;
+  }
+  return best;
+}
 
 Cycles stream_cycles(const ChainPasses& passes, std::int64_t columns) {
   return ceil_div(columns * passes.pace, passes.turns);

@@ -59,6 +59,21 @@
 // Pixels below each other that leave rows free may be cut between two passes: with 96 channels four pixels
 // take three passes.
 //
+// Instead of tiles of outputs, columns may hold the taps of a tile of inputs: a moving column is some input
+// pixels, each of which passes once, and makes a part of every output that reads them.
+//
+//   kernel (a b c),    column   a   b   c      the sums of column a belong to the output one pixel further
+//   one input pixel:        x [ a   b   c ]    than those of b: they meet behind PSUM, in a tree across the
+//                               └─ + ─┴─ + ─┘  columns (arch/cost.h)
+//
+// Positions that do not fit the columns pass in turn, and add to the same entries of PSUM. Sums of
+// output rows whose input rows are not all there wait in PSUM, also for the task's next step; beside them it has
+// room for three parts of a chain. That is for few outputs behind many terms: 3 x 3 over 96 channels to 24
+// takes two passes for each pixel in place of three. One engine does it, not several that share a step.
+//
+// A product with one tap may have the outputs of several pixels one behind the other in the columns, cut where a
+// block of columns ends: 96 outputs of four pixels in three blocks, each with its own pixels in the rows.
+//
 // A pixel has an exponent of its own, and a sum crosses pixels. So their sums leave the column apart
 // and meet in the tree under it, which Microscaling has for its scales (arch/cost.h): a result comes
 // the tree's cycles later. Integers have no exponents, and their pixels any rows.
@@ -121,6 +136,31 @@ struct GapFold {
   std::int64_t columns = 1;  // moving columns of all rows
 };
 std::optional<GapFold> gap_fold(const NeuralEngineConfig& config, const ProductWork& work,
+                                const FoldShape& shape);
+
+// A product whose taps lie beside each other in the columns.
+struct TapFold {
+  ArrayFold fold;
+  std::int64_t outputs_high = 1;  // outputs below each other of which a moving column has the rows
+  std::int64_t across = 1;        // moving columns beside each other
+  std::int64_t at_once = 1;       // of a part of a chain, at most
+
+  // Moving columns of output rows [first, first + rows), those before it done.
+  std::int64_t columns(const ProductWork& work, std::int64_t first, std::int64_t rows) const;
+};
+// The one with the fewest cycles for the rows of the shape; none where the product has none.
+std::optional<TapFold> tap_fold(const NeuralEngineConfig& config, const ProductWork& work,
+                                const FoldShape& shape);
+// Whether its sums may meet behind the columns of the array.
+bool columns_meet(const NeuralEngineConfig& config, const ProductWork& work);
+
+// A product with a single tap whose output pixels are cut between blocks of columns, one chain of passes
+// for each. None where the rows have no place for the pixels of a block.
+struct CutFold {
+  ArrayFold fold;
+  std::int64_t blocks = 1;  // of columns of the array
+};
+std::optional<CutFold> cut_fold(const NeuralEngineConfig& config, const ProductWork& work,
                                 const FoldShape& shape);
 
 // Whether sums of pixels below each other, with exponents of their own, may pass the tree.

@@ -72,7 +72,8 @@ struct Band {
   std::int64_t pixels = 1;
   Cycles load = 1;  // of the next weights, channel-wise
   std::int64_t result_cycles =
-      0;  // until those of a moving column have left; 0: the post-processor's
+      0;                     // until those of a moving column have left; 0: the post-processor's
+  std::int64_t at_once = 0;  // moving columns of a part, at most; 0: what a bank holds
 };
 
 // A pass over n moving columns: rows of `width` columns, cut into commands.
@@ -169,8 +170,8 @@ void add_chains(const NeuralEngineConfig& config, const ProductWork& work, Band 
                 Chains& chains) {
   band.earlier.count *= work.kernel_repeats;
   band.passes.count *= work.kernel_repeats;
-  const std::int64_t parts =
-      std::max<std::int64_t>(1, ceil_div(band.pixels, config.psum_bank_columns));
+  const std::int64_t at_once = band.at_once != 0 ? band.at_once : config.psum_bank_columns;
+  const std::int64_t parts = std::max<std::int64_t>(1, ceil_div(band.pixels, at_once));
   const std::int64_t most = ceil_div(band.pixels, parts);
   const std::int64_t shorter = most * parts - band.pixels;  // parts with a column less
   const std::int64_t last = shorter != 0 ? most - 1 : most;
@@ -231,12 +232,13 @@ std::int64_t moving_columns(const ProductWork& work, const StepRows& step, const
 
 // One fold's passes over `columns` moving columns, `blocks` times.
 void add_fold(const NeuralEngineConfig& config, const ProductWork& work, const ArrayFold& fold,
-              std::int64_t blocks, std::int64_t columns, Chains& chains) {
+              std::int64_t blocks, std::int64_t columns, Chains& chains, std::int64_t at_once = 0) {
   Band band{.repeat = ceil_div(work.groups, fold.groups) * blocks,
             .earlier = fold.full,
             .passes = fold.rest,
             .pixels = columns,
-            .result_cycles = fold.result_cycles};
+            .result_cycles = fold.result_cycles,
+            .at_once = at_once};
   if (band.pixels == 0) return;
   if (band.passes.count == 0) std::swap(band.earlier, band.passes);
   // Pixels that no tap reaches still pass once, for the bias and the post-processor.
@@ -271,10 +273,50 @@ Chains phase_chains(const NeuralEngineConfig& config, const ProductWork& work,
   return chains;
 }
 
-// All phases at once, where that is faster.
+// Steps of a task go on with the sums of the one before, so all are folded alike: as the whole task takes
+// less.
+std::optional<Chains> tap_chains(const NeuralEngineConfig& config, const ProductWork& work,
+                                 const SharedStep& shared) {
+  const StepRows& step = shared.rows;
+  if (shared.share.count != 1 || !columns_meet(config, work)) return std::nullopt;
+  const std::int64_t rows = step.rows_of_step != 0 ? step.rows_of_step : step.rows;
+  const std::int64_t all = step.rows_of_task != 0 ? step.rows_of_task : step.rows;
+  const auto folded = tap_fold(config, work, {all, work.output_channels});
+  if (!folded) return std::nullopt;
+  const auto chains = [&](std::int64_t first, std::int64_t count) {
+    Chains made;
+    add_fold(config, work, folded->fold, 1, folded->columns(work, first, count), made,
+             folded->at_once);
+    return made;
+  };
+  const std::int64_t later = ceil_div(all, rows) - 1;
+  const Cycles taps = chains(0, rows).cycles + (later != 0 ? later * chains(rows, rows).cycles : 0);
+  const StepRows like{.row_first = 0, .rows = rows};
+  const Cycles apart = phase_chains(config, work, {like, shared.sharing, shared.share}).cycles;
+  if (taps >= (later + 1) * apart) return std::nullopt;
+  return chains(rows == step.rows && all == rows ? 0 : step.row_first, step.rows);
+}
+
+// Pixels cut between blocks of columns.
+std::optional<Chains> cut_chains(const NeuralEngineConfig& config, const ProductWork& work,
+                                 const SharedStep& shared) {
+  if (shared.share.count != 1) return std::nullopt;
+  const auto folded = cut_fold(config, work, {shared.rows.rows, work.output_channels});
+  if (!folded) return std::nullopt;
+  Chains chains;
+  const std::int64_t columns = shared.rows.rows * ceil_div(work.columns, folded->fold.tile_w);
+  add_fold(config, work, folded->fold, folded->blocks, columns, chains);
+  return chains;
+}
+
+// As the product takes least: phase by phase, all phases at once, taps or parts of pixels in columns.
 Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
                       const SharedStep& shared) {
+  if (const auto taps = tap_chains(config, work, shared)) return *taps;
   const Chains phases = phase_chains(config, work, shared);
+  if (const auto cut = cut_chains(config, work, shared)) {
+    return cut->cycles < phases.cycles ? *cut : phases;
+  }
   const auto [full, rest] = shared.blocks(work.output_channels, config.columns);
   if (full != 0 || rest == 0) return phases;
   const auto folded = gap_fold(config, work, {shared.rows.rows, rest, shared.rows.row_first});
@@ -517,9 +559,13 @@ Cycles neural_result_cycles(const NeuralEngineConfig& config) {
 Cycles micro_tree_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
   const bool sums_stay = config.dataflow == Dataflow::kOutputStationary;
   if (work.channel_wise || work.transpose || sums_stay) return 0;
-  if (!work.micro_blocks && !stacks_blocks(config, work)) return 0;
+  // Sums that meet behind the columns pass a tree as deep as the array has columns.
+  const Cycles across = columns_meet(config, work)
+                            ? std::bit_width(static_cast<std::uint64_t>(config.columns - 1))
+                            : 0;
+  if (!work.micro_blocks && !stacks_blocks(config, work)) return across;
   const auto sums = static_cast<std::uint64_t>(ceil_div(config.rows, kTreeRows));
-  return std::bit_width(sums - 1);
+  return across + std::bit_width(sums - 1);
 }
 
 Cycles neural_drain_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
@@ -584,7 +630,10 @@ Cycles neural_task_cycles(const NeuralEngineConfig& config, const ProductWork& w
   Cycles image = 0;
   Cycles last_saving = 0;
   for (std::int64_t row = 0; row < bands.rows; row += bands.rows_per_step) {
-    StepRows step{row, std::min(bands.rows_per_step, bands.rows - row), false};
+    StepRows step{.row_first = row,
+                  .rows = std::min(bands.rows_per_step, bands.rows - row),
+                  .rows_of_step = std::min(bands.rows_per_step, bands.rows),
+                  .rows_of_task = bands.rows};
     const Cycles cycles = neural_step_cycles(config, work, step, sharing);
     step.last_of_task = true;
     last_saving = cycles - neural_step_cycles(config, work, step, sharing);

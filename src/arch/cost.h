@@ -74,6 +74,10 @@
 // A transposed convolution makes its output phase by phase, each with the taps that reach it, or in tiles
 // of whole phases that share what they read, whichever takes less.
 //
+// Where columns hold the taps of input pixels, the sums of an output meet behind PSUM, in a tree across the
+// columns, one level a cycle: results come ceil(log2(C)) cycles later, for every product that may be laid out
+// so. A step streams the input rows that the steps before it did not; all steps of a task are laid out alike.
+//
 // Moving columns that a bank does not hold are cut in equal parts. The first weights of a task come
 // down behind the last pass of the task before it, where that is configured by then
 // (task_manager.configuration_sets) and they are in kernel memory; so two tasks are as far apart as
@@ -108,6 +112,8 @@ struct StepRows {
   std::int64_t row_first = 0;
   std::int64_t rows = 1;
   bool last_of_task = false;
+  // Of the task, which has steps of as many rows but for the last of an image; 0: of the step alone.
+  std::int64_t rows_of_step = 0, rows_of_task = 0;
 };
 
 // How several engines share a step. Neural broadcast: all get the same moving data, each its own

@@ -36,6 +36,7 @@ struct ProductWork {
   std::int64_t port_elements = 8;  // that a partition of the state buffer delivers in a cycle
   std::int64_t partitions = 128;   // of the state buffer; a transposition's blocks
   bool keeps_sums = false;         // they stay in PSUM, and nothing passes the post-processor
+  bool sums_in_parts = false;      // they stay in PSUM, or go on with what is there
 };
 
 }  // namespace tessera

@@ -29,7 +29,7 @@ struct CompileOptions {
   bool compress_weights = true;
   // Bytes of a partition that the network may use where several share a core; 0 = all there are.
   std::int64_t state_buffer_bytes = 0, kernel_memory_bytes = 0;
-  // Pixels of a step at the least; 0: a bank of partial sums. Steps of fewer pixels begin sooner with what
+  // Pixels of a step at the least; 0: the compiler chooses for each layer, a bank of partial sums or less. Steps of fewer pixels begin sooner with what
   // other cores send, and pass on sooner what others wait for.
   std::int64_t step_pixels = 0;
   // Kernels that compilations of the same graph for the same chip, otherwise with the same options, have

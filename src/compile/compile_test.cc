@@ -115,6 +115,30 @@ TEST(Compile, StepsHaveTheRowsThatTheArrayTakesAtOnce) {
   EXPECT_GE(tasks_on(program, EngineKind::kNeural)[0]->bands.rows_per_step, 2u);
 }
 
+// Layers of 484 pixels take turns where each is one step of a PSUM bank's 512 pixels.
+TEST(Compile, StepsAreShorterWhereLayersThenOverlap) {
+  GraphBuilder builder(1);
+  auto x = builder.input({1, 96, 22, 22});
+  for (int i = 0; i < 3; ++i) {
+    x = builder.conv(x, {96, 1});
+    x = builder.conv(x, {96, 3, 1, 1, 96, true});
+  }
+  builder.output(x);
+  const auto graph = builder.take();
+  const auto steps = [&](std::int64_t pixels) {
+    CompileOptions options;
+    options.step_pixels = pixels;
+    const Program program = build(graph, ChipConfig{}, options);
+    std::int64_t most = 0;
+    for (const TaskDescriptor* task : tasks_on(program, EngineKind::kPlanar)) {
+      most = std::max(most, task->steps());
+    }
+    return most;
+  };
+  EXPECT_EQ(steps(512), 1);
+  EXPECT_EQ(steps(0), 5);
+}
+
 TEST(Compile, ConvolutionStartsBeforeItsInputIsComplete) {
   GraphBuilder builder(1);
   builder.output(builder.conv(builder.input({1, 128, 64, 64}), {128, 3, 1, 1}));

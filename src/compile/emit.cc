@@ -38,11 +38,12 @@ StorageView without_broadcast(StorageView view) {
 class Emitter {
  public:
   Emitter(const PlanInputs& inputs, const Plan& plan, const Addresses& addresses,
-          const DramOrders& orders)
+          const DramOrders& orders, const StepPixels& steps)
       : inputs_(inputs),
         plan_(plan),
         addresses_(addresses),
         orders_(orders),
+        steps_(steps),
         kernel_memory_(inputs.chip.neural.kernel_bytes_per_partition) {
     const auto set = [](std::size_t count, auto& first, auto& last) {
       first.assign(count, -1);
@@ -89,6 +90,7 @@ class Emitter {
 
   void emit_piece(const Piece& piece) {
     const PlannedLayer& layer = layer_of(piece);
+    step_pixels_ = steps_.empty() ? step_pixels(inputs_) : steps_[piece.layer];
     for (const std::int32_t i : piece.copies) {
       emit_copy(piece, layer.copies[i]);
     }
@@ -144,14 +146,11 @@ class Emitter {
     return result_.tasks.back();
   }
 
-  // Bands for `view`: about kStepsWanted of them, none below a bank's worth of pixels, and within
+  // Bands for `view`: about kStepsWanted of them, none below the pixels of a step, and within
   // the tile budget.
   Bands bands_of(const StorageView& view) const {
-    const std::int64_t pixels = inputs_.options.step_pixels != 0
-                                    ? inputs_.options.step_pixels
-                                    : inputs_.chip.neural.psum_bank_columns;
-    const std::int64_t wanted =
-        std::max(pixels / view.columns(), ceil_div(view.rows() * view.images(), kStepsWanted));
+    const std::int64_t wanted = std::max(step_pixels_ / view.columns(),
+                                         ceil_div(view.rows() * view.images(), kStepsWanted));
     const std::int64_t rows = std::clamp<std::int64_t>(wanted, 1, rows_of_step_max(view));
     return bands_of(view, ceil_div(view.rows(), ceil_div(view.rows(), rows)));
   }
@@ -426,6 +425,8 @@ class Emitter {
   const Plan& plan_;
   const Addresses& addresses_;
   const DramOrders& orders_;
+  const StepPixels& steps_;
+  std::int64_t step_pixels_ = 1;  // of the piece at hand
   KernelMemory kernel_memory_;
   // Of the last product in parts: its entries of PSUM, and whether they wait for another part.
   std::int64_t sums_first_ = 0, sums_last_ = 0;
@@ -435,9 +436,14 @@ class Emitter {
 
 }  // namespace
 
+std::int64_t step_pixels(const PlanInputs& inputs) {
+  const std::int64_t pixels = inputs.options.step_pixels;
+  return pixels != 0 ? pixels : inputs.chip.neural.psum_bank_columns;
+}
+
 EmittedTasks emit_tasks(const PlanInputs& inputs, const Plan& plan, const Addresses& addresses,
-                        const DramOrders& orders) {
-  return Emitter(inputs, plan, addresses, orders).run();
+                        const DramOrders& orders, const StepPixels& steps) {
+  return Emitter(inputs, plan, addresses, orders, steps).run();
 }
 
 }  // namespace tessera::compile

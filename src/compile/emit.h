@@ -19,8 +19,13 @@ struct EmittedTasks {
   Table<BlockIndex, std::int64_t> home_first, home_last;    // and each home
 };
 
+// Pixels that each layer's steps have at least; empty: what the options say, of all layers.
+using StepPixels = Table<LayerIndex, std::int64_t>;
+// What the options say.
+std::int64_t step_pixels(const PlanInputs& inputs);
+
 // `addresses` says where each storage begins in DRAM, `orders` how its elements lie there.
 EmittedTasks emit_tasks(const PlanInputs& inputs, const Plan& plan, const Addresses& addresses,
-                        const DramOrders& orders = {});
+                        const DramOrders& orders = {}, const StepPixels& steps = {});
 
 }  // namespace tessera::compile

@@ -11,6 +11,8 @@ namespace {
 
 // Longest cascades that are tried, in layers.
 constexpr std::int32_t kLengthsTried[] = {32, 4, 3, 2};
+// Parts of a step's usual pixels that are tried: 1, 1/2 and 1/4.
+constexpr std::int64_t kStepPartsMax = 4;
 
 class Chooser {
  public:
@@ -20,17 +22,22 @@ class Chooser {
         passing_(passing),
         count_(std::ssize(inputs.layers)) {}
 
-  // The best plan, and of it the order in DRAM that takes less time.
+  // The best plan, and of it the order in DRAM and the lengths of steps that take less time.
   Result<Draft> run() const {
     TESSERA_TRY(Draft best, choose());
     const DramOrders orders = DramOrders::by_rows(inputs_, best.plan);
-    if (orders.empty()) return best;
-    Draft other;
-    other.plan = best.plan;
-    TESSERA_RETURN_IF_ERROR(finish(other, orders));
-    predict(best);
-    predict(other);
-    if (other.timeline.cycles < best.timeline.cycles) best = std::move(other);
+    bool by_rows = false;
+    if (!orders.empty()) {
+      Draft other;
+      other.plan = best.plan;
+      TESSERA_RETURN_IF_ERROR(finish(other, orders));
+      predict(best);
+      predict(other);
+      by_rows = other.timeline.cycles < best.timeline.cycles;
+      if (by_rows) best = std::move(other);
+    }
+    if (inputs_.options.step_pixels != 0) return best;
+    TESSERA_RETURN_IF_ERROR(choose_steps(best, by_rows ? orders : DramOrders{}));
     return best;
   }
 
@@ -79,6 +86,35 @@ class Chooser {
     if (none.timeline.cycles < best.timeline.cycles) best = std::move(none);
     return best;
   }
+  // Short steps let layers overlap, long ones fill the array: all layers alike, then each as it took least.
+  Status choose_steps(Draft& best, const DramOrders& orders) const {
+    const std::int64_t most = step_pixels(inputs_);
+    StepPixels chosen(static_cast<std::size_t>(count_), most);
+    predict(best);
+    std::vector<Cycles> least = differences(layer_ends(best));
+    for (std::int64_t parts = 2; parts <= kStepPartsMax; parts *= 2) {
+      const std::int64_t pixels = std::max<std::int64_t>(1, most / parts);
+      TESSERA_TRY(Draft other, with_steps(best, orders, StepPixels(chosen.size(), pixels)));
+      const std::vector<Cycles> cycles = differences(layer_ends(other));
+      for (std::size_t i = 0; i < cycles.size(); ++i) {
+        if (cycles[i] >= least[i]) continue;
+        least[i] = cycles[i];
+        chosen[static_cast<std::int64_t>(i)] = pixels;
+      }
+      if (other.timeline.cycles < best.timeline.cycles) best = std::move(other);
+    }
+    TESSERA_TRY(Draft mixed, with_steps(best, orders, chosen));
+    if (mixed.timeline.cycles < best.timeline.cycles) best = std::move(mixed);
+    return {};
+  }
+  Result<Draft> with_steps(const Draft& of, const DramOrders& orders,
+                           const StepPixels& steps) const {
+    Draft other;
+    other.plan = of.plan;
+    TESSERA_RETURN_IF_ERROR(finish(other, orders, steps));
+    predict(other);
+    return other;
+  }
   // Of each layer, the last one of a cascade that begins with it.
   Table<LayerIndex, LayerIndex> at_most(std::int32_t length) const {
     Table<LayerIndex, LayerIndex> last;
@@ -96,7 +132,7 @@ class Chooser {
   }
 
   // Addresses, tasks and dependencies of the draft's plan.
-  Status finish(Draft& of, const DramOrders& orders = {}) const {
+  Status finish(Draft& of, const DramOrders& orders = {}, const StepPixels& steps = {}) const {
     Watch* const watch = inputs_.options.watch;
     TESSERA_RETURN_IF_ERROR(watched(watch, "emit_tasks"));
     of.addresses = addresses_;
@@ -105,7 +141,7 @@ class Chooser {
       if (home < 0) continue;
       of.addresses[i].offset = static_cast<std::uint64_t>(of.plan.home_blocks[home].offset);
     }
-    of.tasks = emit_tasks(inputs_, of.plan, of.addresses, orders);
+    of.tasks = emit_tasks(inputs_, of.plan, of.addresses, orders, steps);
     TESSERA_RETURN_IF_ERROR(watched(watch, "derive_dependencies"));
     choose_engines(inputs_.chip, of.tasks.segments, of.tasks.tasks);
     of.dependencies_dropped =

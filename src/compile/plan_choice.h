@@ -4,6 +4,8 @@
 //   plans with cascades of at most 32, 4, 3, 2 layers, and with none ─► tasks ─► timeline of each
 //     ─► the best cascades of all of them, range of layers by range ─► one more plan ─► the fastest
 //
+// Then the order in DRAM and the lengths of the layers' steps that take less time.
+//
 // Where an input comes in pieces, all of that with what is made of it resident, and passed on as it comes.
 #pragma once
 

@@ -79,7 +79,11 @@ Result<Graph> build_with(const model::Model& model, const BuildOptions& options,
   TESSERA_RETURN_IF_ERROR(checked("lower"));
   for (const Pass& pass : passes()) {
     TESSERA_RETURN_IF_ERROR(watched(options.watch, pass.name));
-    pass.run(graph);
+    if (pass.run == unshuffle_channels) {
+      unshuffle_channels_for(graph, options.quantise_vector_inputs ? 0 : options.lane_elements);
+    } else {
+      pass.run(graph);
+    }
     if (pass.settles_formats) stage = Stage::kFinal;
     TESSERA_RETURN_IF_ERROR(checked(std::string(pass.name)));
     if (pass.run == widen_scales) {

@@ -25,6 +25,8 @@ struct BuildOptions {
   bool quantise_vector_inputs = false;  // operands of element-wise work take `matrix` too
   std::int32_t quantised_bytes = 1;  // of operands of integer products in quantised models, 1 or 2
   KernelMemory kernel_memory;
+  // That a lane of the processor's planar engine takes in a cycle; 0: nothing is known.
+  std::int64_t lane_elements = 0;
   LayerFormats layers;  // of some layers in place of these
   model::InferOptions infer;
   bool require_full_offload = false;  // a host step is an error

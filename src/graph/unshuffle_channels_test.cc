@@ -7,7 +7,6 @@ namespace tessera::graph {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
-using testing::build_f16;
 using testing::kinds;
 using testing::TestModel;
 
@@ -24,12 +23,17 @@ std::vector<double> counted_shape(const Ints& shape) { return {shape.begin(), sh
 // Two convolutions whose channels are shuffled by way of [1, ways, ...] and halved to `p` and `q`. By
 // kChannels ways even channels go to `p`, odd ones to `q`; by two the channels of both take turns. Then
 // a convolution of `q`, of `groups` groups, and one of `p`.
-Graph shuffled(std::int64_t ways, std::int64_t groups) {
+Graph shuffled(std::int64_t ways, std::int64_t groups, std::int64_t channels = 1,
+               std::int64_t lane_elements = 8) {
   const Ints whole{1, 2 * kChannels, kHeight, kWidth};
   TestModel model;
-  model.input("x", {1, 1, kHeight, kWidth});
+  model.input("x", {1, channels, kHeight, kWidth});
   for (const char* const name : {"wa", "wb"}) {
-    model.constant(name, {kChannels, 1, 1, 1}, counted(kChannels));
+    std::vector<double> weights;
+    for (std::int64_t i = 0; i < kChannels * channels; ++i) {
+      weights.push_back(static_cast<double>(i / channels));
+    }
+    model.constant(name, {kChannels, channels, 1, 1}, weights);
   }
   model.constant("wq", {kChannels, kChannels / groups, 1, 1}, counted(kChannels));
   model.constant("wp", {1, kChannels, 1, 1}, counted(kChannels));
@@ -47,7 +51,9 @@ Graph shuffled(std::int64_t ways, std::int64_t groups) {
   model.node("Conv", {"p", "wp"}, {"z"});
   model.output("y");
   model.output("z");
-  auto graph = build_f16(model);
+  BuildOptions options;
+  options.lane_elements = lane_elements;
+  auto graph = build(model.model(), options);
   EXPECT_TRUE(graph.ok()) << graph.error().to_string();
   return graph.ok() ? *std::move(graph) : Graph{};
 }
@@ -117,6 +123,39 @@ TEST(UnshuffleChannels, AReaderByChannelsKeepsTheirOrder) {
   const Node* const node = node_of(graph, "Conv_y");
   ASSERT_NE(node, nullptr);
   EXPECT_EQ(weights_of(graph, *node), f16_of({0, 1, 2, 3, 4, 5}));
+}
+
+// 64 channels leave rows of the array for two pixels, so that each of two parts would take as long as both.
+TEST(UnshuffleChannels, SmallPartsOfALongSumAreMadeTogetherAndCopied) {
+  const Graph graph = shuffled(kChannels, 1, 64);
+  int products = 0, copies = 0;
+  for (const Node& node : graph.nodes) {
+    if (node.kind() != NodeKind::kConv || node.origins[0] != "Conv_a") continue;
+    const auto& conv = node.as<ConvAttributes>();
+    const std::vector<std::uint16_t> weights = weights_of(graph, node);
+    if (conv.channel_wise) {
+      ++copies;
+      EXPECT_EQ(weights, f16_of({1, 1, 1}));
+      const auto bias = graph.tensor(node.inputs[2]).constant->as<std::uint16_t>();
+      for (const std::uint16_t bits : bias) EXPECT_EQ(bits, 0x8000);  // -0
+      continue;
+    }
+    ++products;
+    std::vector<std::uint16_t> of_outputs;
+    for (std::size_t i = 0; i < weights.size(); i += 64) of_outputs.push_back(weights[i]);
+    EXPECT_EQ(of_outputs, f16_of({0, 2, 4, 1, 3, 5}));  // part by part
+  }
+  EXPECT_EQ(products, 1);
+  EXPECT_EQ(copies, 2);
+}
+
+TEST(UnshuffleChannels, PartsAreMadeByThemselvesWhereSumsAreShortOrLanesSlow) {
+  for (const Graph& graph :
+       {shuffled(kChannels, 1, 8), shuffled(kChannels, 1, 64, 1), shuffled(kChannels, 1, 64, 0)}) {
+    for (const Node& node : graph.nodes) {
+      EXPECT_FALSE(node.kind() == NodeKind::kConv && node.as<ConvAttributes>().channel_wise);
+    }
+  }
 }
 
 }  // namespace

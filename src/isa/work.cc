@@ -102,12 +102,18 @@ ProductWork product_work(const NeuralTask& task, const ChipConfig& chip) {
   work.kernel_repeats = bytes_of(product.image.format, product);
   work.across_channels = product.local_response.enabled();
   work.keeps_sums = task.psum.keeps;
+  work.sums_in_parts = task.psum.in_parts();
   return work;
 }
 
 StepRows step_rows(const TaskDescriptor& task, std::int64_t step) {
   const RowRange rows = task.bands.range(step);
-  return {rows.first, rows.last - rows.first, step + 1 == task.steps()};
+  const Bands& bands = task.bands;
+  return {.row_first = rows.first,
+          .rows = rows.last - rows.first,
+          .last_of_task = step + 1 == task.steps(),
+          .rows_of_step = std::min(bands.rows, bands.rows_per_step),
+          .rows_of_task = bands.rows};
 }
 
 PlanarStep planar_work(const TaskConfig& task, RowRange rows) {

@@ -140,6 +140,7 @@ Result<std::shared_ptr<const graph::Graph>> graph_from(const Model& model, const
   build.quantise_vector_inputs = chip.formats.vector_inputs == VectorInputs::kQuantised;
   build.quantised_bytes = chip.formats.quantised_bytes;
   build.kernel_memory = kernel_memory(chip, options.region_share);
+  build.lane_elements = chip.planar.elements_per_lane;
   build.infer = infer_options(options);
   build.layers = options.layer_formats;
   build.require_full_offload = options.require_full_offload;

@@ -247,7 +247,8 @@ TEST(ArrayModel, FoldedPixelsGiveTheClosedFormulasCyclesAndTheSameSums) {
     problem.shape.serial = false;
     NeuralEngineConfig config = config_of(problem);
     config.fold_pixels_max = 8;
-    const ProductWork work = work_of(problem);
+    ProductWork work = work_of(problem);
+    work.sums_in_parts = true;  // whole pixels alone
     const ArrayFold fold =
         array_fold(config, work, {.rows = 1, .output_channels = problem.outputs}, 1);
     const std::int64_t places = fold.tile_w;
@@ -458,6 +459,7 @@ TEST(ArrayModel, PixelsThatShareTheirInputGiveTheClosedFormulasCyclesAndTheSameS
     work.stride_h = work.stride_w = problem.stride;
     work.columns = problem.columns;
     work.post_cycles = problem.shape.post_cycles;
+    work.sums_in_parts = true;  // tiles of outputs alone
     const ArrayFold fold =
         array_fold(config, work, {.rows = problem.rows, .output_channels = problem.outputs},
                    problem.kernel_h * problem.kernel_w);

@@ -267,7 +267,10 @@ TEST(NeuralCost, FreeRowsAndColumnsTakeFurtherPixels) {
   EXPECT_EQ(step_cycles(array_128(1), work), 448);
   EXPECT_EQ(step_cycles(array_128(8), work), 224);  // columns for two
   work.output_channels = 65;
+  EXPECT_EQ(step_cycles(array_128(8), work), 4 * 76);  // five pixels in four blocks of columns
+  work.channels = 65;
   EXPECT_EQ(step_cycles(array_128(8), work), 448);
+  work.channels = 32;
   work.output_channels = 16;
   EXPECT_EQ(step_cycles(array_128(8), work), 128);  // rows for four: the next weights are slower
   work.channels = 65;
@@ -314,6 +317,7 @@ TEST(NeuralCost, ExponentsBelowEachOtherTakeWholeBlocksOfTheTree) {
   work.kernel_h = work.kernel_w = 3;
   work.columns = 100;
   EXPECT_EQ(array_fold(config, work, {4, 64}, 9).rest.stacked, 3);  // of integers
+  work.sums_in_parts = true;                                        // no columns meet
   EXPECT_EQ(micro_tree_cycles(config, work), 0);
   work.native_dimension = 128;
   EXPECT_EQ(array_fold(config, work, {4, 64}, 9).rest.stacked, 2);  // of 64 rows
@@ -339,7 +343,57 @@ TEST(NeuralCost, PixelsThatLeaveRowsFreeAreCutBetweenPasses) {
   EXPECT_EQ(fold.tile_w, 2);
   EXPECT_EQ(fold.rest.count, 12);
   EXPECT_EQ(step_cycles(array_128(8), work), 12 * 320);
-  EXPECT_EQ(micro_tree_cycles(array_128(8), work), 2);
+  EXPECT_EQ(micro_tree_cycles(array_128(8), work), 2 + 7);  // of the rows, of the columns
+}
+
+// The same: five of the nine taps of an input pixel in the columns, then four. The first step reads two
+// rows more, which later ones go on with.
+TEST(NeuralCost, TapsLieBesideEachOtherAndTheirSumsWaitForTheNextStep) {
+  ProductWork work;
+  work.channels = 96;
+  work.output_channels = 24;
+  work.kernel_h = work.kernel_w = 3;
+  work.columns = 320;
+  work.native_dimension = 128;
+  const NeuralEngineConfig config = array_128(8);
+  const auto cycles = [&](std::int64_t first, std::int64_t rows) {
+    const StepRows step{.row_first = first, .rows = rows, .rows_of_step = 4, .rows_of_task = 38};
+    return neural_step_cycles(config, work, step, StepSharing::kBroadcast);
+  };
+  EXPECT_EQ(cycles(0, 4), 2 * 6 * 322);
+  EXPECT_EQ(cycles(4, 4), 2 * 4 * 322);
+  EXPECT_EQ(cycles(36, 2), 2 * 2 * 322);
+  work.output_channels = 65;
+  EXPECT_FALSE(columns_meet(config, work));
+  EXPECT_EQ(cycles(4, 4), cycles(0, 4));
+}
+
+TEST(NeuralCost, SumsThatWaitLeavePsumToThreePartsOfAChain) {
+  ProductWork work;
+  work.channels = 128;
+  work.output_channels = 24;
+  work.kernel_h = work.kernel_w = 3;
+  work.columns = 640;
+  NeuralEngineConfig config = array_128(8);
+  EXPECT_EQ(tap_fold(config, work, {64, 24})->at_once, 512);
+  work.columns = 1022;  // three rows of 1,024
+  EXPECT_EQ(tap_fold(config, work, {64, 24})->at_once, (4096 - 3 * 1024) / 3);
+  work.columns = 1278;
+  EXPECT_FALSE(tap_fold(config, work, {64, 24}).has_value());
+}
+
+// 16 channels to 96: three blocks of columns have four pixels, in place of one each.
+TEST(NeuralCost, OutputChannelsOfAPixelAreCutBetweenBlocksOfColumns) {
+  ProductWork work;
+  work.channels = 16;
+  work.output_channels = 96;
+  work.columns = 512;
+  EXPECT_EQ(step_cycles(array_128(1), work), 4 * 512);
+  EXPECT_EQ(step_cycles(array_128(8), work), 3 * 512);
+  work.channels = 64;  // two pixels in the rows
+  EXPECT_EQ(step_cycles(array_128(8), work), 3 * 512);
+  work.channels = 65;
+  EXPECT_EQ(step_cycles(array_128(8), work), 4 * 512);
 }
 
 TEST(NeuralCost, FoldedIm2colPaysForEveryFreshTap) {

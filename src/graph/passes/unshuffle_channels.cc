@@ -6,7 +6,10 @@
 //      ├─ Moves (shuffle) ─►                        =>         ├─ Move ─► Conv, weights in that order
 //   b ─┘                      odd channels ─► Conv        a.1 ─┘          ...
 //
-// So a part is made where its reader wants it, and nothing passes memory one channel at a time.
+// So a part is made where its reader wants it, and nothing passes memory one channel at a time. Each part
+// passes the input through the array again. Where the parts have so few channels that this takes longer, one
+// convolution makes them side by side, and filters of one tap on the planar engine copy each to its place.
+// What is known of that engine's lanes decides this; no value depends on it.
 //
 // Before: formats are settled. After: no convolution over one block of N, or over integers, reads
 // shuffled channels of convolutions that nothing else reads. Values: every sum has its terms, and they
@@ -21,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/constants.h"
 #include "graph/editor.h"
 #include "graph/move_box.h"
 #include "graph/passes/passes.h"
@@ -29,8 +33,7 @@ namespace tessera::graph {
 
 namespace {
 
-// Each part of a convolution passes its whole input again: beyond this many, those that are left
-// are one part.
+// Beyond this many parts of a convolution, those that are left are one.
 constexpr std::size_t kPartsMax = 6;
 // Boxes of a Move in front of which channels are followed.
 constexpr std::size_t kChannelsMax = 4096;
@@ -270,34 +273,110 @@ std::vector<T> chosen(const std::vector<T>& from, const std::vector<std::int64_t
   return result;
 }
 
-// The convolution becomes one for each part; the first takes its place.
-void split_convolution(Graph& graph, Editor& editor, NodeIndex index, Parts& parts) {
-  const Node node = graph.nodes[index];
+// A convolution for `channels` of the node's, in this order; the first takes its place.
+TensorId add_convolution(Graph& graph, Editor& editor, const Node& node, const std::string& suffix,
+                         const std::vector<std::int64_t>& channels, NodeIndex place) {
   const TensorInfo y = graph.tensor(node.outputs[0]);
-  for (std::size_t p = 0; p < parts.size(); ++p) {
-    Part& part = parts[p];
-    const std::string suffix = fmt::format(".channels_{}", p);
-    auto conv = node.as<ConvAttributes>();
-    conv.post.multipliers = chosen(conv.post.multipliers, part.channels);
-    conv.integer.stationary_zero_points =
-        chosen(conv.integer.stationary_zero_points, part.channels);
-    std::vector<TensorId> inputs = node.inputs;
-    for (std::size_t i = 1; i < inputs.size(); ++i) {
-      const TensorInfo& constant = graph.tensor(inputs[i]);
-      inputs[i] =
-          editor.add_constant(constant.name + suffix, chosen(*constant.constant, 0, part.channels));
+  auto conv = node.as<ConvAttributes>();
+  conv.post.multipliers = chosen(conv.post.multipliers, channels);
+  conv.integer.stationary_zero_points = chosen(conv.integer.stationary_zero_points, channels);
+  std::vector<TensorId> inputs = node.inputs;
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    const TensorInfo& constant = graph.tensor(inputs[i]);
+    inputs[i] =
+        editor.add_constant(constant.name + suffix, chosen(*constant.constant, 0, channels));
+  }
+  const auto count = static_cast<std::int64_t>(channels.size());
+  const TensorId made =
+      editor.add_tensor(y.name + suffix, y.format, {1, count, y.dims[2], y.dims[3]});
+  if (place >= 0) {
+    Node& first = graph.nodes[place];
+    first.inputs = std::move(inputs);
+    first.outputs = {made};
+    first.attributes = std::move(conv);
+  } else {
+    editor.add_node(node.name + suffix, node.origins, std::move(inputs), {made}, std::move(conv));
+  }
+  return made;
+}
+
+// Channels of `from` from `first` on, as the part has them, by filters of one tap.
+TensorId add_copy(Graph& graph, Editor& editor, const Node& node, TensorId from, std::int64_t first,
+                  std::int64_t count) {
+  const TensorInfo whole = graph.tensor(from);
+  const std::string suffix = fmt::format(".from_{}", first);
+  const Shape dims = {1, count, whole.dims[2], whole.dims[3]};
+  const std::int64_t plane = plane_of(dims);
+  const TensorId seen = editor.add_tensor(whole.name + suffix, whole.format, dims);
+  const CopyBox box{0, first * plane, 0, {count * plane}, {1}, {1}};
+  editor.add_node(node.name + suffix, node.origins, {from}, {seen},
+                  MoveAttributes{false, 0, {box}});
+  const std::vector<double> ones(static_cast<std::size_t>(count), 1.0);
+  // A bias of -0 keeps the sign of zeros.
+  const std::vector<double> zeros(ones.size(), -0.0);
+  const auto constant = [&](const char* name, const Shape& shape, const std::vector<double>& of) {
+    return editor.add_constant(whole.name + suffix + name,
+                               constant_from_reals(whole.format, shape, of));
+  };
+  const TensorId weights = constant(".weights", {count, 1, 1, 1}, ones);
+  const TensorId bias = constant(".bias", {count}, zeros);
+  const TensorId made = editor.add_tensor(whole.name + suffix + ".copy", whole.format, dims);
+  ConvAttributes conv;
+  conv.groups = count;
+  conv.channel_wise = true;
+  conv.matrix = node.as<ConvAttributes>().matrix;
+  editor.add_node(node.name + suffix + ".copy", node.origins, {seen, weights, bias}, {made},
+                  std::move(conv));
+  return made;
+}
+
+// Whether one convolution whose parts are copied takes fewer cycles a pixel on an array of N x N than one
+// for each part; few outputs leave the columns empty, while rows hold a few pixels.
+bool takes_less_together(const Graph& graph, const Node& node, const Parts& parts,
+                         std::int64_t lane_elements) {
+  constexpr double kSideBySide = 8;  // pixels in a matrix, at most
+  const auto& conv = node.as<ConvAttributes>();
+  const TensorInfo& kernel = graph.tensor(node.inputs[1]);
+  if (conv.matrix.kind != MatrixKind::kBlockFloat || kernel.dims[2] * kernel.dims[3] != 1 ||
+      !is_vector_float(graph.tensor(node.outputs[0]).format) || lane_elements == 0) {
+    return false;
+  }
+  const auto n = static_cast<double>(conv.matrix.native_dimension);
+  const auto cycles = [&](std::int64_t outputs) {
+    const double sides = std::min(n / static_cast<double>(kernel.dims[1]), kSideBySide);
+    return std::max(1 / sides, static_cast<double>(outputs) / n);
+  };
+  double apart = 0;
+  for (const Part& part : parts) apart += cycles(std::ssize(part.channels));
+  const double copied = static_cast<double>(parts.size()) / static_cast<double>(lane_elements);
+  return cycles(kernel.dims[0]) + copied < apart;
+}
+
+// The convolution becomes one for each part, or one whose parts are copied.
+struct SplitOf {
+  NodeIndex index = -1;
+  std::int64_t lane_elements = 0;
+};
+void split_convolution(Graph& graph, Editor& editor, const SplitOf& of, Parts& parts) {
+  const NodeIndex index = of.index;
+  const Node node = graph.nodes[index];
+  if (!takes_less_together(graph, node, parts, of.lane_elements)) {
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      parts[p].tensor = add_convolution(graph, editor, node, fmt::format(".channels_{}", p),
+                                        parts[p].channels, p == 0 ? index : -1);
     }
-    const auto count = static_cast<std::int64_t>(part.channels.size());
-    part.tensor = editor.add_tensor(y.name + suffix, y.format, {1, count, y.dims[2], y.dims[3]});
-    if (p == 0) {
-      Node& first = graph.nodes[index];
-      first.inputs = std::move(inputs);
-      first.outputs = {part.tensor};
-      first.attributes = std::move(conv);
-    } else {
-      editor.add_node(node.name + suffix, node.origins, std::move(inputs), {part.tensor},
-                      std::move(conv));
-    }
+    return;
+  }
+  std::vector<std::int64_t> all;
+  for (const Part& part : parts) {
+    all.insert(all.end(), part.channels.begin(), part.channels.end());
+  }
+  const TensorId whole = add_convolution(graph, editor, node, ".channels", all, index);
+  std::int64_t first = 0;
+  for (Part& part : parts) {
+    const std::int64_t count = std::ssize(part.channels);
+    part.tensor = add_copy(graph, editor, node, whole, first, count);
+    first += count;
   }
 }
 
@@ -387,7 +466,9 @@ void rewrite_sink(Graph& graph, Editor& editor, const Links& links, const Places
 
 }  // namespace
 
-void unshuffle_channels(Graph& graph) {
+void unshuffle_channels(Graph& graph) { unshuffle_channels_for(graph, 0); }
+
+void unshuffle_channels_for(Graph& graph, std::int64_t lane_elements) {
   const Links links(graph);
   ChannelOrigins origins(graph, links);
   const std::vector<Sink> sinks = find_sinks(graph, links, origins);
@@ -403,7 +484,7 @@ void unshuffle_channels(Graph& graph) {
   Editor editor(graph);
   Places places;
   for (auto& [root, parts] : split) {
-    split_convolution(graph, editor, links.producer(root), parts);
+    split_convolution(graph, editor, {links.producer(root), lane_elements}, parts);
     places.add(root, parts);
   }
   for (const Sink& sink : sinks) {
