@@ -31,7 +31,8 @@ Graph shuffled(std::int64_t ways, std::int64_t groups, std::int64_t channels = 1
   for (const char* const name : {"wa", "wb"}) {
     std::vector<double> weights;
     for (std::int64_t i = 0; i < kChannels * channels; ++i) {
-      weights.push_back(static_cast<double>(i / channels));
+      const std::int64_t output = i / channels;
+      weights.push_back(static_cast<double>(output));
     }
     model.constant(name, {kChannels, channels, 1, 1}, weights);
   }

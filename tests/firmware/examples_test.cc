@@ -177,8 +177,8 @@ Values strided_convolution(const Values& image) {
           const int column = 2 * x - 1 + tap % 3;
           if (row < 0 || row >= 16 || column < 0 || column >= 16) continue;
           for (int c = 0; c < 32; ++c) {
-            sum += w[static_cast<std::size_t>((o * 9 + tap) * 32 + c)] *
-                   image[static_cast<std::size_t>((row * 16 + column) * 32 + c)];
+            const int weight = (o * 9 + tap) * 32 + c, value = (row * 16 + column) * 32 + c;
+            sum += w[static_cast<std::size_t>(weight)] * image[static_cast<std::size_t>(value)];
           }
         }
         out.push_back(std::max(0.0f, sum));

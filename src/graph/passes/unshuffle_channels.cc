@@ -303,6 +303,8 @@ TensorId add_convolution(Graph& graph, Editor& editor, const Node& node, const s
 // Channels of `from` from `first` on, as the part has them, by filters of one tap.
 TensorId add_copy(Graph& graph, Editor& editor, const Node& node, TensorId from, std::int64_t first,
                   std::int64_t count) {
+  // A copy: new tensors move the others.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const TensorInfo whole = graph.tensor(from);
   const std::string suffix = fmt::format(".from_{}", first);
   const Shape dims = {1, count, whole.dims[2], whole.dims[3]};
