@@ -169,13 +169,21 @@ class Finder {
     return std::nullopt;
   }
 
+  // Some of it, which the last writer has not stored yet.
+  static bool is_read_before(LayerIndex last_writer, const StorageUses& uses) {
+    return std::ranges::any_of(uses.readers,
+                               [&](const auto& reader) { return reader.first <= last_writer; });
+  }
+
   HeldStorage find_on(const ChannelPlane& plane, const Storage& storage,
                       const StorageUses& uses) const {
     HeldStorage held;
     held.writers = uses.writers;
     std::ranges::sort(held.writers);
     const auto written = find_written(plane, held.writers, held.gathered);
-    if (!written) return in_dram(HandOver::kOtherLayout);
+    if (!written || (held.gathered && is_read_before(held.writers.back(), uses))) {
+      return in_dram(HandOver::kOtherLayout);
+    }
     HandOver why = HandOver::kOtherLayout;  // where no reader has it otherwise
     begin_held(plane, *written, held);
     held.stored = uses.read_in_dram || storage.base == isa::BaseIndex::kOutput;
@@ -217,6 +225,7 @@ class Finder {
     }
     if (found.writers.size() < 2) return;
     std::ranges::sort(found.writers);
+    if (is_read_before(found.writers.back(), uses)) return;
     const auto written = find_written(plane, found.writers, found.gathered);
     if (!written) return;
     begin_held(plane, *written, found);

@@ -230,6 +230,20 @@ TEST(Cores, ColumnsOfRepeatedPixelsGiveTheReferenceBits) {
   }
 }
 
+// What one of them has made is read before the others have theirs.
+TEST(Cores, PartsOfRowsThatAreReadBeforeTheRestIsThereGiveTheReferenceBits) {
+  for (std::uint64_t seed = 2376; seed < 2380; ++seed) {
+    compile::testing::GraphBuilder builder(seed);
+    const auto x = builder.input({1, 12, 20, 16});
+    const auto left =
+        builder.unary(builder.conv(x, {.output_channels = 16, .kernel = 1}), UnaryFunction::kAbs);
+    const auto right = builder.conv(left, {.output_channels = 16, .kernel = 1});
+    const auto both = builder.concat({left, builder.unary(right, UnaryFunction::kAbs)}, 3);
+    builder.output(builder.conv(both, {.output_channels = 8, .kernel = seed % 2 == 0 ? 1 : 3}));
+    check_graph(builder.take(), card_of_64("cloud16"), seed);
+  }
+}
+
 // Every element is stored once, in rows without gaps, by the one that writes the last of them.
 TEST(Cores, ColumnsOfRepeatedPixelsAreStoredAsWholeRows) {
   const GraphPointer graph = repeated_pixels(2380, 16, 20);
