@@ -473,7 +473,10 @@ TEST_F(Stages, DebuggingAndTuningChangeWhileTasksFlow) {
       .size = sizeof options, .stages = stages.data(), .stage_count = 2};
   options.tune = true;
   options.tuning_log = [](void* context, const char* text) {
-    EXPECT_NE(std::string(text).find("slow"), std::string::npos);
+    // Which of the two is slower is for the machine to say: a sanitizer makes it the second.
+    const std::string change = text;
+    EXPECT_TRUE(change.find("slow") != change.npos || change.find("execute") != change.npos)
+        << change;
     ++*static_cast<std::atomic<int>*>(context);
   };
   options.tuning_context = &said;
