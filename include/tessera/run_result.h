@@ -50,6 +50,11 @@ struct TimelineEvent {
   std::int64_t blocked_ports = 0;
   // Of messages: the last of these cycles, in which their bytes are on the way behind the port.
   std::int64_t blocked_message = 0;
+  // Of a channel or wire of a card: the bytes of data, to the memory or from it, for a task of this core, the
+  // first of those that wanted them. -1: of an engine, or a whole result between cards.
+  std::int64_t bytes = 0;
+  bool write = false;
+  int core = -1;
 };
 
 // How a layer was shared out among several cores, and what moved for it (docs/card.md). Bytes are data,

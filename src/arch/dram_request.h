@@ -41,6 +41,9 @@ struct DramRequest {
   std::uint8_t memory = kOwnMemory;
   std::uint32_t share = 0;  // 0: none
   std::uint64_t share_cores = 0;
+  // Of which task of the core's run it is, for the timeline.
+  static constexpr std::uint32_t kNoTask = 0xFFFF'FFFF;
+  std::uint32_t task = kNoTask;
 };
 
 // Goes through the runs of a request, in order.

@@ -27,9 +27,19 @@ std::vector<std::uint64_t> places(std::int64_t channel_bytes, std::int64_t reque
   return at;
 }
 
-// Cycles of the device in which a channel answers kRequests of the streams, of which the last ones write.
+// What streams ask for in turn: those that write behind those that read.
+struct Turns {
+  std::size_t readers = 1;
+  std::int64_t read_bytes = 0, write_bytes = 0;
+
+  std::int64_t bytes(std::size_t stream) const {
+    return stream >= readers ? write_bytes : read_bytes;
+  }
+};
+
+// Cycles of the device in which a channel answers kRequests of the streams.
 DramCycles cycles_of(const DramDevice& device, const DramChannelSettings& settings,
-                     std::int64_t request, std::size_t readers, std::vector<std::uint64_t> at) {
+                     const Turns& turns, std::vector<std::uint64_t> at) {
   DramChannelModel channel(device, settings);
   DramCycles now = 0, last = 0;
   const auto step = [&] {
@@ -37,14 +47,14 @@ DramCycles cycles_of(const DramDevice& device, const DramChannelSettings& settin
   };
   for (std::int64_t i = 0; i < kRequests; ++i) {
     const std::size_t stream = static_cast<std::size_t>(i) % at.size();
-    const bool write = stream >= readers;
+    const bool write = stream >= turns.readers;
     while (!channel.room(write)) {
       now = std::max(now, channel.next());
       step();
     }
     std::uint64_t& next = at[stream];
-    channel.push(static_cast<std::uint32_t>(i), next, request, write, now);
-    next += static_cast<std::uint64_t>(request);
+    channel.push(static_cast<std::uint32_t>(i), next, turns.bytes(stream), write, now);
+    next += static_cast<std::uint64_t>(turns.bytes(stream));
   }
   while (channel.next() < kDramNever) step();
   return last;
@@ -58,14 +68,22 @@ double dram_shared_bytes_per_cycle(const ChipConfig& chip, const DramStreams& st
   const int count = streams.readers + streams.writers;
   if (device == nullptr || count <= 1) return alone;
   const DramChannelSettings settings = dram_channel_settings(chip.dram);
-  const std::int64_t request = chip.dma.request_bytes;
-  const auto readers = static_cast<std::size_t>(streams.readers);
+  const std::int64_t longest = chip.dma.request_bytes;
+  const Turns turns{.readers = static_cast<std::size_t>(streams.readers),
+                    .read_bytes = streams.read_bytes > 0 ? streams.read_bytes : longest,
+                    .write_bytes = streams.write_bytes > 0 ? streams.write_bytes : longest};
+  // As many bytes by one that reads them from one end to the other.
+  std::int64_t bytes = 0;
+  for (std::int64_t i = 0; i < kRequests; ++i) {
+    bytes += turns.bytes(static_cast<std::size_t>(i % count));
+  }
+  const Turns alone_turns{.readers = 1, .read_bytes = bytes / kRequests};
   std::mt19937 random(1);  // fixed: the same places for everybody
   double one = 0, together = 0;
   for (int i = 0; i < kPlaces; ++i) {
-    const std::vector<std::uint64_t> at = places(device->bytes, request, count, random);
-    one += static_cast<double>(cycles_of(*device, settings, request, 1, {at[0]}));
-    together += static_cast<double>(cycles_of(*device, settings, request, readers, at));
+    const std::vector<std::uint64_t> at = places(device->bytes, longest, count, random);
+    one += static_cast<double>(cycles_of(*device, settings, alone_turns, {at[0]}));
+    together += static_cast<double>(cycles_of(*device, settings, turns, at));
   }
   return alone * std::min(1.0, one / together);
 }

@@ -11,6 +11,8 @@ namespace tessera {
 // Streams that take turns by requests of dma.request_bytes.
 struct DramStreams {
   int readers = 1, writers = 0;
+  // Of each request, in bytes; 0: the longest that there are.
+  std::int64_t read_bytes = 0, write_bytes = 0;
 
   friend auto operator<=>(const DramStreams&, const DramStreams&) = default;
 };

@@ -179,6 +179,7 @@ Result<CardStatistics> Card::run_segment(std::size_t segment, const CoreOptions&
         {*state.placed.program, segment, state.memories->card_of_core()});
   }
   state.memories->reset();
+  state.memories->want_trace(0, options.trace);
   if (state.windows.has_value()) state.windows->begin(state.placed, segment, !options.timing_only);
   const Status ran = state.windows.has_value() ? state.run_windows() : state.run_clock();
   TESSERA_RETURN_IF_ERROR(
@@ -186,6 +187,7 @@ Result<CardStatistics> Card::run_segment(std::size_t segment, const CoreOptions&
   TESSERA_RETURN_IF_ERROR(ran);
   CardStatistics statistics = state.program->collect();
   statistics.shared = state.memories->statistics(statistics.cycles);
+  statistics.wires = state.memories->take_trace(0, state.placement.core, statistics.shared, 0);
   statistics.row_misses = state.memories->row_misses();
   return statistics;
 }
@@ -229,6 +231,8 @@ void Card::add_statistics(int process, const CardStatistics& of_process,
     if (is_its(by_card ? row.index : row.index / state.chip.card.groups))
       statistics.shared[i] = row;
   }
+  statistics.wires.insert(statistics.wires.end(), of_process.wires.begin(),
+                          of_process.wires.end());
   statistics.row_misses += of_process.row_misses;
 }
 

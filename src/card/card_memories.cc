@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 namespace tessera::card {
@@ -183,6 +184,32 @@ std::vector<EngineStatistics> CardMemories::statistics(Cycles end) {
     row.name = count(row.kind) == 1 ? row.kind : fmt::format("{} {}", row.kind, row.index);
   }
   return rows;
+}
+
+std::vector<WireEvent> CardMemories::take_trace(std::uint32_t program,
+                                                const std::vector<int>& cores,
+                                                const std::vector<EngineStatistics>& rows,
+                                                Cycles begin) {
+  static constexpr std::array kKinds = {"dram", "broadcast", "ring", "network_out", "network_in"};
+  std::vector<WireEvent> events;
+  for (const engines::WireUse& use : memory_->trace().take(program)) {
+    const char* const kind = kKinds[static_cast<std::size_t>(use.wire)];
+    const auto row = std::ranges::find_if(
+        rows, [&](const auto& one) { return one.kind == kind && one.index == use.index; });
+    if (row == rows.end()) continue;
+    WireEvent event{.row = static_cast<std::uint32_t>(row - rows.begin()),
+                    .begin = use.begin - begin,
+                    .end = use.end - begin,
+                    .bytes = use.bytes,
+                    .write = use.write};
+    const auto core = std::ranges::find(cores, use.core);
+    if (core != cores.end() && use.task != DramRequest::kNoTask) {
+      event.core = static_cast<std::int32_t>(core - cores.begin());
+      event.task = use.task;
+    }
+    events.push_back(event);
+  }
+  return events;
 }
 
 std::int64_t CardMemories::row_misses() {

@@ -65,6 +65,12 @@ class CardMemories {
   // links and network ports. Those of groups and cards in which no core runs are left out.
   std::vector<EngineStatistics> statistics(Cycles end);
   std::int64_t row_misses();
+  // Keeps a trace of a program's uses of channels and wires, or none.
+  void want_trace(std::uint32_t program, bool wanted) { memory_->trace().want(program, wanted); }
+  // The uses of a program on these cores of the cards since it was wanted, of those that have a row, in cycles
+  // since `begin`.
+  std::vector<WireEvent> take_trace(std::uint32_t program, const std::vector<int>& cores,
+                                    const std::vector<EngineStatistics>& rows, Cycles begin);
 
  private:
   enum class Use { kOneProgram, kTenants };

@@ -14,7 +14,7 @@ using engines::News;
 
 void request(auto& way, auto& of) {
   way(of.dram.first_run), way(of.dram.runs), way(of.dram.skip), way(of.dram.bytes);
-  way(of.dram.write), way(of.home), way(of.can_wait);
+  way(of.dram.write), way(of.dram.task), way(of.home), way(of.core), way(of.can_wait);
   way(of.share.number), way(of.share.sequence), way(of.share.members);
 }
 
@@ -96,10 +96,15 @@ void event(auto& way, auto& of) {
   way(of.blocked_ports), way(of.blocked_message);
 }
 
+void wire(auto& way, auto& of) {
+  way(of.row), way(of.begin), way(of.end), way(of.bytes), way(of.write), way(of.core), way(of.task);
+}
+
 void statistics_of(auto& way, auto& of) {
   const auto engine_row = [&](auto& row) { engine(way, row); };
   way(of.cycles), way(of.row_misses);
   way.each(of.shared, engine_row);
+  way.each(of.wires, [&](auto& row) { wire(way, row); });
   way.each(of.cores, [&](auto& core) {
     way(core.cycles), way(core.row_misses), way(core.idle_engine_cycles), way(core.status_flags);
     way.each(core.engines, engine_row);

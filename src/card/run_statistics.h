@@ -84,11 +84,25 @@ struct RunStatistics {
   std::uint32_t status_flags = 0;  // sticky: bit 0 NaN, 1 infinity, 2 accumulator range (arith)
 };
 
+// What a task's request takes of a channel or wire that the cores have in common.
+struct WireEvent {
+  std::uint32_t row = 0;  // in CardStatistics::shared
+  Cycles begin = 0, end = 0;
+  std::int64_t bytes = 0;  // of data
+  bool write = false;
+  // Whose request it was, the first of those that had it in common: a core of the program, and one of the tasks
+  // of its segment. kNobody: a whole result that goes from card to card.
+  static constexpr std::int32_t kNobody = -1;
+  std::int32_t core = kNobody;
+  isa::TaskId task = 0;
+};
+
 struct CardStatistics {
   Cycles cycles = 0;                 // of the segment, until its last core has ended
   std::vector<RunStatistics> cores;  // `cycles` of each: until it had ended; no row of the memory
   // What they have in common: channels, units, ring links, network ports.
   std::vector<EngineStatistics> shared;
+  std::vector<WireEvent> wires;  // in no order; if a trace was asked for
   std::int64_t row_misses = 0;
 };
 

@@ -482,6 +482,7 @@ Status SharedCard::State::begin_segment(Tenant& tenant, Cycles from) {
   TESSERA_RETURN_IF_ERROR(tenant.cores->begin(*tenant.programs[tenant.run.program], tenant.segment,
                                               tenant.run.options, from));
   tenant.segment_begin = from;
+  memories->want_trace(tenant.places.program, tenant.run.options.trace);
   tenant.had.clear();
   for (const int group : tenant.placement.group) {
     tenant.had.push_back(units().unit(group).counters_of(tenant.places.program));
@@ -507,6 +508,8 @@ void SharedCard::State::add_channels(Tenant& tenant, CardStatistics& statistics)
     row.bytes_written = has.bytes_written - had.bytes_written;
     statistics.shared.push_back(std::move(row));
   }
+  statistics.wires = memories->take_trace(tenant.places.program, tenant.placement.core,
+                                          statistics.shared, tenant.segment_begin);
 }
 
 void SharedCard::State::end_segment(Tenant& tenant) {

@@ -32,7 +32,7 @@ void layer(auto& way, auto& use) {
 
 void event(auto& way, auto& bar) {
   way(bar.engine), way(bar.layer), way(bar.task), way(bar.step), way(bar.begin), way(bar.end);
-  way(bar.blocked_ports), way(bar.blocked_message);
+  way(bar.blocked_ports), way(bar.blocked_message), way(bar.bytes), way(bar.write), way(bar.core);
 }
 
 void details(auto& way, auto& run) {

@@ -43,6 +43,13 @@ class CorePlanner {
   }
 
  private:
+  // What a layer found that no attempt will place: for a reader, or at all.
+  struct Unfit {
+    StorageIndex storage = -1;
+    std::optional<std::pair<LayerIndex, std::size_t>> reader = {};
+    HandOver why = HandOver::kOtherLayout;
+  };
+
   std::int64_t capacity() const { return inputs_.chip.state_buffer.bytes_per_partition; }
 
   // Of each layer: the bytes that stay meanwhile.
@@ -107,8 +114,14 @@ class CorePlanner {
 
   // No attempt will place it. This one goes on without it, to find what else there is.
   void give_up_unfit(Residents& residents) {
-    demote(result_.held[unfit_->storage], unfit_->why);
-    residents[unfit_->storage].active = false;
+    HeldStorage& held = result_.held[unfit_->storage];
+    if (unfit_->reader) {
+      drop_reader(inputs_, work_, unfit_->reader->first, unfit_->reader->second, held);
+    } else {
+      demote(held, unfit_->why);
+      held.unfit = true;
+    }
+    if (!held.active) residents[unfit_->storage].active = false;
     sum_held_bytes();
     unfit_.reset();
     gave_up_ = true;
@@ -154,8 +167,8 @@ class CorePlanner {
       // Rows of several images that lie apart: image by image.
       if (auto misfit = cut_by_image(layer, core, residents, operands, pieces)) return misfit;
     }
-    if (const auto unfit = find_unfit(operands, residents, pieces)) {
-      return give_up(*unfit, HandOver::kOtherLayout, of);
+    if (auto unfit = find_unfit(operands, residents, pieces)) {
+      return give_up(std::move(*unfit), of);
     }
     if (gave_up_) return std::nullopt;
     if (operands.output_resident) {
@@ -172,8 +185,8 @@ class CorePlanner {
   static Error no_surface(const PlannedLayer& layer) {
     return {ErrorCode::kInternal, fmt::format("layer '{}': an operand has no surface", layer.name)};
   }
-  Misfit give_up(StorageIndex storage, HandOver why, const PlannedLayer& layer) {
-    unfit_ = Unfit{storage, why};
+  Misfit give_up(Unfit unfit, const PlannedLayer& layer) {
+    unfit_ = unfit;
     return {no_surface(layer), 0, 0};
   }
 
@@ -181,14 +194,14 @@ class CorePlanner {
   std::optional<Misfit> cut_by_image(LayerIndex layer, std::size_t core, const Residents& residents,
                                      LayerOperands& operands, std::vector<Piece>& pieces) {
     const PlannedLayer& of = inputs_.layers[layer];
-    const StorageIndex unfit = *find_unfit(operands, residents, pieces);
-    if (of.kind == LayerKind::kTranspose) return give_up(unfit, HandOver::kOtherLayout, of);
+    Unfit unfit = *find_unfit(operands, residents, pieces);
+    if (of.kind == LayerKind::kTranspose) return give_up(unfit, of);
     operands.by_image = true;
     auto cut = cut_box(inputs_, layer, work_[layer].boxes[core], operands, room_at(layer));
     if (!cut.ok()) return no_room(layer, cut.error());
     pieces = std::move(*cut);
     if (kernel_bytes(of, pieces) > inputs_.chip.neural.kernel_bytes_per_partition) {
-      return give_up(unfit, HandOver::kKernels, of);
+      return give_up({.storage = unfit.storage, .why = HandOver::kKernels}, of);
     }
     return std::nullopt;
   }
@@ -226,7 +239,7 @@ class CorePlanner {
   }
 
   // A storage of which engines cannot walk what a piece wants of its block.
-  std::optional<StorageIndex> find_unfit(const LayerOperands& operands, const Residents& residents,
+  std::optional<Unfit> find_unfit(const LayerOperands& operands, const Residents& residents,
                                          const std::vector<Piece>& pieces) const {
     for (const Piece& piece : pieces) {
       const PlannedLayer& layer = inputs_.layers[piece.layer];
@@ -234,12 +247,14 @@ class CorePlanner {
         return fit_view(residents[view.storage].layout, view, start) == Fit::kWhole;
       };
       if (operands.output_resident && !fits(piece.output.view, start_of_output(layer))) {
-        return piece.output.view.storage;
+        return Unfit{.storage = piece.output.view.storage};
       }
       for (std::size_t i = 0; i < piece.inputs.size(); ++i) {
         if (!operands.input_resident[i]) continue;
         const StorageView& view = piece.inputs[i].view;
-        if (!fits(view, start_of_inputs(layer))) return view.storage;
+        if (!fits(view, start_of_inputs(layer))) {
+          return Unfit{.storage = view.storage, .reader = std::pair{piece.layer, i}};
+        }
       }
     }
     return std::nullopt;
@@ -281,11 +296,6 @@ class CorePlanner {
   const Table<LayerIndex, LayerWork>& work_;
   const std::size_t cores_;
   CorePlans result_;
-  // What a layer found that no attempt will place.
-  struct Unfit {
-    StorageIndex storage = -1;
-    HandOver why = HandOver::kOtherLayout;
-  };
   std::optional<Unfit> unfit_;
   bool gave_up_ = false;  // the attempt has found some, and ends without a plan
   // Of the attempt, by layer.

@@ -83,6 +83,30 @@ void merge_into(Regions& regions, PlaneRegion region) {
   regions.push_back(region);
 }
 
+// What cores load of each other's parts.
+void add_edges(HeldStorage& held) {
+  for (std::size_t core = 0; core < held.cores.size(); ++core) {
+    held.cores[core].loads = edges(held.cores[core].held, held.cores[core].written);
+    for (const PlaneRegion& load : held.cores[core].loads) {
+      for (std::size_t owner = 0; owner < held.cores.size(); ++owner) {
+        const PlaneRegion part = intersection(load, held.cores[owner].written);
+        if (owner != core && !part.empty()) merge_into(held.cores[owner].stores, part);
+      }
+    }
+  }
+}
+
+// A partition, of the largest part.
+std::int64_t held_bytes(const ChipConfig& chip, const Storage& storage, const HeldStorage& held) {
+  std::int64_t bytes = 0;
+  for (const HeldPart& part : held.cores) {
+    if (part.held.empty()) continue;
+    bytes = std::max(bytes, view_bytes(held.plane.view(part.held), storage.format,
+                                       chip.state_buffer.partitions));
+  }
+  return round_up(bytes, kAlignmentBytes);
+}
+
 class Finder {
  public:
   Finder(const PlanInputs& inputs, const Table<LayerIndex, LayerWork>& work)
@@ -204,7 +228,7 @@ class Finder {
       held.last_layer = std::max(held.last_layer, reader);
     }
     if (held.readers.empty()) return in_dram(why);
-    add_edges(*written, held);
+    add_edges(held);
     held.why = HandOver::kStays;
     end_held(storage, held);
     return held;
@@ -246,25 +270,8 @@ class Finder {
   }
 
   void end_held(const Storage& storage, HeldStorage& held) const {
-    for (const HeldPart& part : held.cores) {
-      if (part.held.empty()) continue;
-      held.bytes = std::max(held.bytes, view_bytes(held.plane.view(part.held), storage.format,
-                                                   inputs_.chip.state_buffer.partitions));
-    }
-    held.bytes = round_up(held.bytes, kAlignmentBytes);
+    held.bytes = held_bytes(inputs_.chip, storage, held);
     held.active = true;
-  }
-
-  static void add_edges(const Regions& written, HeldStorage& held) {
-    for (std::size_t core = 0; core < written.size(); ++core) {
-      held.cores[core].loads = edges(held.cores[core].held, written[core]);
-      for (const PlaneRegion& load : held.cores[core].loads) {
-        for (std::size_t owner = 0; owner < written.size(); ++owner) {
-          const PlaneRegion part = intersection(load, written[owner]);
-          if (owner != core && !part.empty()) merge_into(held.cores[owner].stores, part);
-        }
-      }
-    }
   }
 
   const PlanInputs& inputs_;
@@ -294,6 +301,32 @@ bool HeldStorage::written_by(LayerIndex layer) const {
 
 HeldStorages find_held(const PlanInputs& inputs, const Table<LayerIndex, LayerWork>& work) {
   return Finder(inputs, work).run();
+}
+
+void drop_reader(const PlanInputs& inputs, const Table<LayerIndex, LayerWork>& work,
+                 LayerIndex reader, std::size_t input, HeldStorage& held) {
+  held.unfit_readers.emplace_back(reader, input);
+  std::erase(held.readers, std::pair{reader, input});
+  held.stored = true;
+  if (held.readers.empty() && !held.gathered) {
+    demote(held, HandOver::kOtherLayout);
+    held.unfit = true;
+    return;
+  }
+  held.last_layer = held.writers.back();
+  held.load_layer = INT32_MAX;
+  for (HeldPart& part : held.cores) part = {part.written, part.written, {}, {}};
+  for (const auto& [layer, of_input] : held.readers) {
+    held.load_layer = std::min(held.load_layer, layer);
+    held.last_layer = std::max(held.last_layer, layer);
+    for (std::size_t core = 0; core < held.cores.size(); ++core) {
+      const auto taken = read_by(held.plane, work[layer].pieces[core], of_input);
+      held.cores[core].held = hull(held.cores[core].held, *taken);
+    }
+  }
+  add_edges(held);
+  const StorageIndex storage = inputs.layers[reader].inputs[input].storage;
+  held.bytes = held_bytes(inputs.chip, inputs.storages.storages[storage], held);
 }
 
 void demote(HeldStorage& held, HandOver why) {

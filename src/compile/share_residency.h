@@ -45,6 +45,9 @@ struct HeldStorage {
   LayerIndex load_layer = 0;        // reads it first in the buffer
   std::vector<std::pair<LayerIndex, std::size_t>> readers;  // in the buffer, and which input it is
   std::int64_t bytes = 0;                                   // a partition, of the largest part
+  // Readers that would have it otherwise in the buffer than it lies there, and take it from DRAM.
+  std::vector<std::pair<LayerIndex, std::size_t>> unfit_readers;
+  bool unfit = false;  // given up, since it could not lie there
 
   bool lives_at(LayerIndex layer) const {
     return active && first_layer <= layer && layer <= last_layer;
@@ -61,6 +64,10 @@ bool writes_buffer(const PlannedLayer& layer);
 // All that can stay, active. `pieces` has those of each layer and core as if all went through DRAM.
 HeldStorages find_held(const PlanInputs& inputs, const Table<LayerIndex, LayerWork>& work);
 
+// One of its readers takes it from DRAM; what nobody else takes in the buffer is given up. `work` as for
+// find_held().
+void drop_reader(const PlanInputs& inputs, const Table<LayerIndex, LayerWork>& work,
+                 LayerIndex reader, std::size_t input, HeldStorage& held);
 // Gives up a storage.
 void demote(HeldStorage& held, HandOver why);
 // Gives up the storage alive within these layers that saves least for the room and time it takes.

@@ -1,6 +1,7 @@
 #include "compile/share_sides.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -52,9 +53,16 @@ void ShareTransfers::add(const isa::TaskDescriptor& task, const isa::TransferTas
   const double paced = behind_first * many / (many - 1);
   const bool by_port = static_cast<double>(time.transfer()) < kPortBound * port_cycles(task, chip);
   memory += by_port ? in_bursts : std::max(in_bursts, paced);
+  requests += static_cast<double>(time.requests);
   // A task is configured beside the one before it.
   const Cycles moving = estimate_task(task, chip) - time.start - time.completion;
   passage += static_cast<double>(std::max(moving, time.start));
+}
+
+std::int64_t ShareTransfers::request_bytes() const {
+  if (requests == 0) return 0;
+  return static_cast<std::int64_t>(
+      std::bit_floor(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(bursts / requests))));
 }
 
 void ShareTransfers::add(const StorageView& view, std::int64_t element_bytes,

@@ -18,6 +18,7 @@ struct ShareTransfers {
   double useful = 0, bursts = 0;  // bytes
   double passage = 0;             // cycles that each takes alone
   double memory = 0;              // cycles that the memory is busy for each alone
+  double requests = 0;
 
   void add(const isa::TaskDescriptor& task, const isa::TransferTask& transfer,
            const ChipConfig& chip);
@@ -25,6 +26,8 @@ struct ShareTransfers {
   void add(const StorageView& view, std::int64_t element_bytes, const ChipConfig& chip);
   double padding() const { return useful == 0 ? 1 : bursts / useful; }
   double cycles_per_byte() const { return useful == 0 ? 0 : passage / useful; }
+  // A power of two, so that there are few.
+  std::int64_t request_bytes() const;
   // Of the memory, with the rows that short runs open.
   double memory_per_byte() const { return useful == 0 ? 0 : memory / useful; }
 };

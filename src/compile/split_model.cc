@@ -429,7 +429,10 @@ class SplitModel::Implementation {
   // While the cores load a layer's data and store its results, of `stored` bytes.
   double rate_beside(const LayerSide& side, double stored) const {
     const bool both = stored > 0 && side.loads.useful > 0;
-    return shared_rate_of({.readers = cores_of_memory(), .writers = both ? cores_of_memory() : 0});
+    DramStreams streams{.readers = cores_of_memory(), .writers = both ? cores_of_memory() : 0};
+    streams.read_bytes = side.loads.request_bytes();
+    if (both) streams.write_bytes = side.stores.request_bytes();
+    return shared_rate_of(streams);
   }
   double network_rate() const {
     return setting_.chip.card.network.gigabits_per_second * 1e9 / 8 /

@@ -104,7 +104,7 @@ class OperandFinder {
       const HandOver why = drafts_[way].held[index].why;
       std::tie(operand.taken[way], operand.loads[way]) =
           taken_by_cores(operand, way, reader, input);
-      operand.room[way] = why != HandOver::kNoRoom && why != HandOver::kKernels;
+      operand.room[way] = may_lie_in_buffer(drafts_[way].held[index], reader, input);
       if (why == HandOver::kStays) add_if_loaded(way, reader, input, operand);
     }
     for (std::size_t way = 0; plane && way < drafts_.size(); ++way) {
@@ -118,6 +118,12 @@ class OperandFinder {
       });
     }
     return operand;
+  }
+
+  static bool may_lie_in_buffer(const HeldStorage& held, LayerIndex reader, std::size_t input) {
+    if (held.why == HandOver::kNoRoom || held.why == HandOver::kKernels || held.unfit) return false;
+    return std::ranges::find(held.unfit_readers, std::pair{reader, input}) ==
+           held.unfit_readers.end();
   }
 
   // Of all rows of an input: how many more than its part a layer's first row needs.

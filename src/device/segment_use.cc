@@ -117,6 +117,22 @@ void add_card_segment(const isa::CardProgram& program, std::size_t segment,
     add_timeline(program.cores[core], program.cores[0].hints, of, 0, whose, result);
     result.status_flags |= of.status_flags;
   }
+  for (const card::WireEvent& event : statistics.wires) {
+    TimelineEvent bar;
+    bar.engine = statistics.shared[event.row].name;
+    bar.begin = result.cycles + event.begin;
+    bar.end = result.cycles + event.end;
+    bar.bytes = event.bytes;
+    bar.write = event.write;
+    bar.core = event.core;
+    if (event.core != card::WireEvent::kNobody) {
+      const isa::Program& of = program.cores[static_cast<std::size_t>(event.core)];
+      bar.task = of.segments[segment].task_first + event.task;
+      const std::uint32_t layer = of.tasks[static_cast<std::size_t>(bar.task)].layer;
+      if (layer < program.cores[0].hints.size()) bar.layer = program.cores[0].hints[layer].name;
+    }
+    result.timeline.push_back(std::move(bar));
+  }
   for (const card::EngineStatistics& shared : statistics.shared) {
     add_engine(shared, shared.name, -1, result.engines);
   }

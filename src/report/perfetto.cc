@@ -44,6 +44,11 @@ std::string report::timeline_text(const RunResult& run) {
     if (event.blocked_message > 0) {
       events.back()["args"]["blocked_message"] = event.blocked_message;
     }
+    if (event.bytes > 0 || event.core >= 0) {
+      events.back()["args"]["bytes"] = event.bytes;
+      events.back()["args"]["write"] = event.write;
+      events.back()["args"]["core"] = event.core;
+    }
   }
   const json document = {{"displayTimeUnit", "ns"},
                          {"otherData", {{"cycles", run.cycles}, {"clock_hertz", run.clock_hertz}}},

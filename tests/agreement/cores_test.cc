@@ -244,6 +244,24 @@ TEST(Cores, PartsOfRowsThatAreReadBeforeTheRestIsThereGiveTheReferenceBits) {
   }
 }
 
+// Channels that begin where no partition of the buffer does are loaded by their reader; others stay.
+TEST(Cores, AReaderOfChannelsThatLieOtherwiseLoadsThemAloneOfAll) {
+  compile::testing::GraphBuilder builder(2381);
+  const auto x = builder.input({1, 12, 16, 16});
+  const auto all = builder.conv(x, {.output_channels = 40, .kernel = 1});
+  builder.output(builder.unary(builder.slice(all, 1, 0, 16), UnaryFunction::kAbs));
+  builder.output(builder.unary(builder.slice(all, 1, 21, 8), UnaryFunction::kAbs));
+  const GraphPointer graph = builder.take();
+  check_graph(graph, card_of_64("cloud16"), 2381);
+  const auto shared = shared_out(graph, card_of_64("cloud16"), 4, Split::kRows);
+  ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+  std::map<std::string, int> loads;
+  for (const isa::TaskDescriptor& task : shared->card.cores[0].tasks) {
+    loads[shared->layers[task.layer].name] += task.engine == isa::EngineKind::kLoad ? 1 : 0;
+  }
+  EXPECT_EQ(loads, (std::map<std::string, int>{{"n0", 1}, {"n2", 0}, {"n4", 1}}));
+}
+
 // Every element is stored once, in rows without gaps, by the one that writes the last of them.
 TEST(Cores, ColumnsOfRepeatedPixelsAreStoredAsWholeRows) {
   const GraphPointer graph = repeated_pixels(2380, 16, 20);

@@ -164,7 +164,8 @@ TEST_F(CardProgram, LinkingLooksForTheShortestPathAtTheBandwidthThatThereIs) {
   const nlohmann::json whole =
       json_of({"link", "small.tpkg", "--cores", "16", "-o", "whole.tprog"});
   EXPECT_EQ(whole.at("compiled"), false);
-  EXPECT_EQ(whole.at("model").at("cycles"), sixteen.at("cycles"));
+  // Sums of the same terms, in another order.
+  EXPECT_DOUBLE_EQ(whole.at("model").at("cycles"), sixteen.at("cycles"));
   EXPECT_LE(whole.at("model").at("shortest_path_cycles"),
             whole.at("model").at("prepared_path_cycles"));
   const nlohmann::json little =

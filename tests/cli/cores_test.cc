@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -177,10 +178,61 @@ TEST(SeveralCores, ThePageOfARunHasAPictureOfTheCardsAndARowForEachEngineOfEachC
     EXPECT_EQ(times(page, "<title>ring "), 8);
     EXPECT_EQ(times(page, "<title>network, card "), 4);
     EXPECT_THAT(page, HasSubstr("\"names\":{\"engines\":[\"core 0 neural\",\"core 0 planar\","));
-    EXPECT_THAT(page, HasSubstr("\"core 7 kernel\"]"));
+    EXPECT_THAT(page, HasSubstr("\"core 7 kernel\",\"dram 0\","));
+    EXPECT_THAT(page, HasSubstr("\"network_in 1\"]"));
     EXPECT_THAT(page, HasSubstr("\"movement\":\"edges through memory ("));
     EXPECT_EQ(times(page, "http"), 0);  // nothing is fetched
   }
+}
+
+// What is on a wire at once, and how many bytes of data all of it is.
+std::int64_t check_wire(const std::string& name, std::vector<nlohmann::json> bars) {
+  std::ranges::sort(bars, {}, [](const auto& bar) { return bar.at("args").at("begin_cycle").template get<int>(); });
+  std::int64_t bytes = 0, until = 0;
+  for (const nlohmann::json& bar : bars) {
+    const nlohmann::json& about = bar.at("args");
+    EXPECT_GE(about.at("begin_cycle"), until) << name;
+    EXPECT_GE(about.at("end_cycle"), about.at("begin_cycle")) << name;
+    until = about.at("end_cycle");
+    bytes += about.value("bytes", std::int64_t{0});
+    EXPECT_EQ(bar.at("name") != "", about.value("core", -1) >= 0) << name;
+  }
+  return bytes;
+}
+
+TEST(SeveralCores, ATraceHasWhatEachChannelAndWireDidForWhom) {
+  const CommandResult run =
+      tessera({"run", "small.onnx", "--arch", "cloud16", "--cores", "8", "--cards", "2", "--split",
+               "w", "--trace", "cards.json", "--json"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const auto trace = nlohmann::json::parse(read_text("cards.json"));
+  std::map<int, std::string> rows;
+  std::map<std::string, std::vector<nlohmann::json>> bars;
+  for (const nlohmann::json& event : trace.at("traceEvents")) {
+    if (event.value("name", "") == "thread_name") {
+      rows[event.at("tid")] = event.at("args").at("name");
+    } else if (event.at("ph") == "X") {
+      bars[rows.at(event.at("tid"))].push_back(event);
+    }
+  }
+  int channels = 0;
+  const nlohmann::json result = run.json();
+  for (const nlohmann::json& engine : result.at("engines")) {
+    const std::string name = engine.at("name");
+    if (name.starts_with("core ")) continue;
+    const std::int64_t busy = engine.at("busy"), bytes = check_wire(name, bars[name]);
+    EXPECT_EQ(bars[name].empty(), busy == 0) << name;
+    if (!name.starts_with("dram")) continue;
+    // Whole bursts of 64 bytes, of each request.
+    const std::int64_t bursts = engine.at("dram_bytes_read").get<std::int64_t>() +
+                                engine.at("dram_bytes_written").get<std::int64_t>();
+    EXPECT_LE(bytes, bursts) << name;
+    EXPECT_GE(bytes, bursts - 64 * engine.at("steps").get<std::int64_t>()) << name;
+    ++channels;
+  }
+  EXPECT_EQ(channels, 8);
+  EXPECT_FALSE(bars["network_out 0"].empty());
+  EXPECT_FALSE(bars["network_in 1"].empty());
 }
 
 TEST(SeveralCores, EachTeamOfCoresHasAnImageOfItsOwn) {

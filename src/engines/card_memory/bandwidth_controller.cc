@@ -38,13 +38,15 @@ BandwidthController::BandwidthController(const BandwidthSizes& sizes, std::size_
 void BandwidthController::reset() {
   for (Account& account : accounts_) {
     for (Ring<Waiting>& own : account.own) own.clear();
-    account.left = account.free_at = account.charged = 0;
+    account.left = {};
+    account.free_at = account.charged = 0;
   }
   for (auto& broadcasts : broadcasts_) broadcasts.clear();
   alone_ = members_ = {};
-  uneven_ = 0;
+  uneven_ = {};
   writes_.clear();
-  turn_ = waiting_ = 0;
+  turn_ = {};
+  waiting_ = 0;
 }
 
 void BandwidthController::add(const Ask& ask, Cycles now) {
@@ -66,15 +68,16 @@ void BandwidthController::add(const Ask& ask, Cycles now) {
   }
 }
 
-void BandwidthController::set_left(std::size_t core, Cycles left) {
-  accounts_[core].left = left;
+void BandwidthController::set_left(std::size_t core, bool can_wait, Cycles left) {
+  accounts_[core].left[can_wait] = left;
   const CoreSet one = CoreSet{1} << core;
-  uneven_ = left == 0 ? uneven_ & ~one : uneven_ | one;
+  CoreSet& uneven = uneven_[can_wait];
+  uneven = left == 0 ? uneven & ~one : uneven | one;
 }
 
-// Whether it has something waiting, of either kind.
+// Whether it has something waiting of the kind that is looked at.
 bool BandwidthController::asks(std::size_t core) const {
-  return ((asking(false) | asking(true)) >> core & 1) != 0;
+  return (asking(serves_late_) >> core & 1) != 0;
 }
 
 // Whether one of the cores asks for something that cannot wait.
@@ -106,18 +109,19 @@ std::optional<BandwidthController::Choice> BandwidthController::next_of(std::siz
 }
 
 std::optional<BandwidthController::Choice> BandwidthController::choose_slice(const Room& room) {
-  if (accounts_[turn_].left > 0) {
-    if (const auto choice = next_of(turn_, room)) return choice;
+  const std::size_t turn = turn_[serves_late_];
+  if (left_of(turn) > 0) {
+    if (const auto choice = next_of(turn, room)) return choice;
     // What is left of a slice is not kept, but for one that waits for room.
-    if (!asks(turn_)) set_left(turn_, 0);
+    if (!asks(turn)) set_left(turn, serves_late_, 0);
   }
   if (const auto choice = pass_turn(room)) return choice;
   // All that ask have used slices ahead. As many as nobody can use yet are given at once.
   std::int64_t slices = INT64_MAX;
   any_of(asking(serves_late_), [&](std::size_t core) {
     if (!next_of(core, room)) return false;
-    const Account& account = accounts_[core];
-    slices = std::min(slices, -account.left / (sizes_.slice_cycles * account.weight));
+    slices =
+        std::min(slices, -left_of(core) / (sizes_.slice_cycles * accounts_[core].weight));
     return false;
   });
   if (slices == INT64_MAX) return std::nullopt;
@@ -129,32 +133,30 @@ std::optional<BandwidthController::Choice> BandwidthController::choose_slice(con
 std::optional<BandwidthController::Choice> BandwidthController::pass_turn(const Room& room) {
   std::optional<Choice> choice;
   const auto turn_is_of = [&](std::size_t core) {
-    const Account& account = accounts_[core];
-    const Cycles slice = sizes_.slice_cycles * account.weight;
+    const Cycles slice = sizes_.slice_cycles * accounts_[core].weight;
     choice = next_of(core, room);
     if (choice) {
-      set_left(core, std::min(account.left + slice, slice));
+      set_left(core, serves_late_, std::min(left_of(core) + slice, slice));
     } else if (!asks(core)) {
-      set_left(core, std::min<Cycles>(0, account.left + slice));
+      set_left(core, serves_late_, std::min<Cycles>(0, left_of(core) + slice));
     }
-    if (choice && account.left <= 0) choice.reset();
-    if (choice) turn_ = core;
+    if (choice && left_of(core) <= 0) choice.reset();
+    if (choice) turn_[serves_late_] = core;
     return choice.has_value();
   };
-  const CoreSet those = asking(serves_late_) | uneven_;
-  const CoreSet up_to_turn = (CoreSet{2} << turn_) - 1;
+  const CoreSet those = asking(serves_late_) | uneven_[serves_late_];
+  const CoreSet up_to_turn = (CoreSet{2} << turn_[serves_late_]) - 1;
   any_of(those & ~up_to_turn, turn_is_of) || any_of(those & up_to_turn, turn_is_of);
   return choice;
 }
 
 void BandwidthController::give_slices(const Room& room, std::int64_t slices) {
-  any_of(asking(serves_late_) | uneven_, [&](std::size_t core) {
-    const Account& account = accounts_[core];
-    const Cycles given = slices * sizes_.slice_cycles * account.weight;
+  any_of(asking(serves_late_) | uneven_[serves_late_], [&](std::size_t core) {
+    const Cycles given = slices * sizes_.slice_cycles * accounts_[core].weight;
     if (next_of(core, room)) {
-      set_left(core, account.left + given);
+      set_left(core, serves_late_, left_of(core) + given);
     } else if (!asks(core)) {
-      set_left(core, std::min<Cycles>(0, account.left + given));
+      set_left(core, serves_late_, std::min<Cycles>(0, left_of(core) + given));
     }
     return false;
   });
@@ -263,21 +265,24 @@ std::optional<BandwidthController::Ask> BandwidthController::take(Cycles now, co
       accounts_[static_cast<std::size_t>(std::countr_zero(rest))].free_at = until;
     }
   }
-  charge(waiting.ask.cores, waiting.ask.cost);
+  charge(waiting.ask.cores, waiting.ask.can_wait, waiting.ask.cost);
   if (waiting.ask.write) writes_.push_back(now);
   // What nobody waits for any more has no slice.
-  if (!asks(turn_)) set_left(turn_, std::min<Cycles>(0, accounts_[turn_].left));
+  const std::size_t turn = turn_[serves_late_];
+  if (!asks(turn)) set_left(turn, serves_late_, std::min<Cycles>(0, left_of(turn)));
   return waiting.ask;
 }
 
-void BandwidthController::correct(CoreSet cores, Cycles cycles) { charge(cores, cycles); }
+void BandwidthController::correct(CoreSet cores, bool can_wait, Cycles cycles) {
+  charge(cores, can_wait, cycles);
+}
 
 // In equal parts; what does not divide goes to those with the most left, so that none falls behind.
-void BandwidthController::charge(CoreSet cores, Cycles cycles) {
-  const auto pay = [this](CoreSet set, Cycles part) {
+void BandwidthController::charge(CoreSet cores, bool can_wait, Cycles cycles) {
+  const auto pay = [&](CoreSet set, Cycles part) {
     for (; set != 0; set &= set - 1) {
       const auto core = static_cast<std::size_t>(std::countr_zero(set));
-      set_left(core, accounts_[core].left - part);
+      set_left(core, can_wait, accounts_[core].left[can_wait] - part);
       accounts_[core].charged += part;
     }
   };
@@ -286,9 +291,9 @@ void BandwidthController::charge(CoreSet cores, Cycles cycles) {
   const Cycles rest = cycles - part * std::popcount(cores);
   CoreSet unpaid = cores;
   for (Cycles i = 0; i < std::abs(rest); ++i) {
-    const auto less = [this](int a, int b) {
-      return accounts_[static_cast<std::size_t>(a)].left <
-             accounts_[static_cast<std::size_t>(b)].left;
+    const auto less = [&](int a, int b) {
+      return accounts_[static_cast<std::size_t>(a)].left[can_wait] <
+             accounts_[static_cast<std::size_t>(b)].left[can_wait];
     };
     int most = std::countr_zero(unpaid);
     for (CoreSet set = unpaid; set != 0; set &= set - 1) {

@@ -21,7 +21,8 @@
 // takes nothing from the others (as long as broadcasts have the same members or none in common).
 //
 // Asks that can wait (kernels, which are fetched far ahead, where the architecture's arbitration is
-// kernels_last) go while nothing else that there is room for asks. They are charged like others. Where cores
+// kernels_last) go while nothing else that there is room for asks, in turns and slices of their own: else what
+// a core asks for at once would give it slices for what can wait. Where cores
 // have no fixed parts they do not go either while a write has been at the channel for slice_cycles or longer:
 // the channel writes when nobody reads, and reads that can wait would keep it from that.
 //
@@ -80,7 +81,7 @@ class BandwidthController {
   // room can change that.
   Cycles next(Cycles now) const;
   // The channel took so many cycles more for a request than its cost, or fewer.
-  void correct(CoreSet cores, Cycles cycles);
+  void correct(CoreSet cores, bool can_wait, Cycles cycles);
   // The oldest write that the channel took is complete.
   void written();
 
@@ -99,7 +100,7 @@ class BandwidthController {
     explicit Account(std::size_t asks) : own{Ring<Waiting>(asks), Ring<Waiting>(asks)} {}
     std::int64_t weight = 0;
     std::array<Ring<Waiting>, 2> own;  // asks of this core alone: by can_wait
-    Cycles left = 0;                   // of its slice; below 0 what it has used ahead
+    std::array<Cycles, 2> left{};      // of its slice, by can_wait; below 0 what it has used ahead
     Cycles free_at = 0;                // its fixed part
     Cycles charged = 0;
   };
@@ -120,10 +121,12 @@ class BandwidthController {
   Cycles begin_of(const Waiting& waiting) const;
   Cycles due_of(const Waiting& waiting) const;
   Waiting remove(const Choice& choice);
-  void charge(CoreSet cores, Cycles cycles);
+  void charge(CoreSet cores, bool can_wait, Cycles cycles);
   // Those that have something waiting of that kind, alone or as members.
   CoreSet asking(bool can_wait) const { return alone_[can_wait] | members_[can_wait]; }
-  void set_left(std::size_t core, Cycles left);
+  // Of the kind that is looked at.
+  Cycles left_of(std::size_t core) const { return accounts_[core].left[serves_late_]; }
+  void set_left(std::size_t core, bool can_wait, Cycles left);
 
   const BandwidthSizes sizes_;
   std::int64_t all_weights_ = 0;
@@ -132,10 +135,11 @@ class BandwidthController {
   // Most cores ask for nothing and owe nothing; only the others are looked at: those with something in `own`, and
   // the members of broadcasts, by can_wait; those whose `left` is not 0.
   std::array<CoreSet, 2> alone_{}, members_{};
-  CoreSet uneven_ = 0;
+  std::array<CoreSet, 2> uneven_{};
   std::deque<Cycles> writes_;  // at the channel: when it took each
   bool serves_late_ = false;   // take() looks at what can wait
-  std::size_t turn_ = 0;       // the core whose slice it is
+  // The core whose slice it is, of asks at once and of those that can wait: these go on where they were.
+  std::array<std::size_t, 2> turn_{};
   std::size_t waiting_ = 0;
 };
 

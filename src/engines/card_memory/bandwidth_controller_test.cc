@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <random>
 
 namespace tessera::engines {
@@ -126,6 +128,26 @@ TEST(BandwidthController, KernelsOfOneCoreWaitForDataOfAnother) {
   EXPECT_EQ(controller.charged(1), 128);
 }
 
+// What cores ask for at once neither moves the turn of what can wait on nor gives it slices.
+TEST(BandwidthController, WhatCanWaitHasEqualPartsBesideShortAsksAtOnce) {
+  BandwidthController controller(of_weights({1, 1, 1}), 256);
+  for (std::uint32_t core = 0; core < 3; ++core) {
+    for (int i = 0; i < 30; ++i) {
+      controller.add({.cores = CoreSet{1} << core, .cost = 48, .can_wait = true, .ticket = core}, 0);
+    }
+  }
+  std::array<int, 3> sent{};
+  for (int round = 0; round < 30; ++round) {
+    for (std::uint32_t core = 0; core < 3; ++core) {
+      controller.add({.cores = CoreSet{1} << core, .cost = 4, .ticket = 3}, 0);
+    }
+    EXPECT_EQ(taken(controller, 3), (std::vector<int>{3, 3, 3}));
+    ++sent.at(static_cast<std::size_t>(taken(controller, 1)[0]));
+    EXPECT_LE(*std::ranges::max_element(sent) - *std::ranges::min_element(sent), 2);
+  }
+  EXPECT_EQ(sent, (std::array<int, 3>{10, 10, 10}));
+}
+
 TEST(BandwidthController, ACoreAloneHasTheWholeChannelWhateverItUsedAhead) {
   BandwidthController controller(of_weights({1, 1, 1, 1}), 64);
   fill(controller, 2, 1'000'000, 3);
@@ -174,7 +196,7 @@ TEST(BandwidthController, WhatARequestTookBesidesIsPaidByItsCore) {
   fill(controller, 0, 64, 8);
   fill(controller, 1, 64, 8);
   EXPECT_EQ(taken(controller, 2), (std::vector<int>{1, 0}));
-  controller.correct(0b10, 128);
+  controller.correct(0b10, false, 128);
   EXPECT_EQ(taken(controller, 5), (std::vector<int>{0, 0, 1, 0, 1}));
 }
 

@@ -31,9 +31,11 @@ CardMemory::CardMemory(const UnitSizes& sizes, const RingSizes& ring, const Netw
   for (int card = 0; ring.groups > 1 && card < sizes.cards; ++card) {
     rings_.push_back(std::make_unique<GroupRing>(
         ring, outstanding, static_cast<std::size_t>(card * ring.groups), wakes_));
+    rings_.back()->trace_to(trace_);
   }
   if (sizes.cards > 1) {
     network_ = std::make_unique<NetworkStations>(network, ring.groups, 2 * outstanding, wakes_);
+    network_->trace_to(trace_);
   }
   for (std::size_t g = 0; g < groups; ++g) {
     const int card = static_cast<int>(g) / ring.groups;
@@ -44,6 +46,7 @@ CardMemory::CardMemory(const UnitSizes& sizes, const RingSizes& ring, const Netw
         .ring = this->ring(card),
         .network = network_.get(),
         .wakes = &wakes_,
+        .trace = &trace_,
         .box = g,
         .memory_box = groups + g,
         .ring_box = first_ring + static_cast<std::size_t>(card),

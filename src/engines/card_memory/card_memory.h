@@ -71,6 +71,9 @@ class CardMemory {
   bool has_exceptions() const;
   std::vector<MemoryException> take_exceptions();
 
+  // When a program has its channels and wires, and which of its tasks for.
+  WireTrace& trace() { return trace_; }
+
   // Of the lowest group that has one.
   std::optional<ShareFault> fault() const;
   std::string describe() const;
@@ -82,6 +85,7 @@ class CardMemory {
   const int groups_of_card_, cores_of_group_;
   const std::vector<MemoryPort*> memories_;
   CardWakes wakes_;                                // units, memories, rings, network
+  WireTrace trace_;
   std::vector<std::unique_ptr<GroupRing>> rings_;  // of each card
   std::unique_ptr<NetworkStations> network_;
   std::vector<std::unique_ptr<LoadSaveUnit>> units_;

@@ -47,7 +47,8 @@ void CardNetwork::send(const NetworkMessage& message, Cycles now) {
   ++to.counters.received.messages;
   const Cycles there =
       std::max(to.receive_free.cycle + (to.receive_free.part > 0 ? 1 : 0), now + 1);
-  to.deliveries.push({there, message});
+  to.deliveries.push(
+      {there, message, begin.cycle, from.send_free.cycle + (from.send_free.part > 0 ? 1 : 0)});
   wakes_.wake(first_card_ + static_cast<std::size_t>(message.to), there);
 }
 

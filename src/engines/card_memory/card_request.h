@@ -55,6 +55,7 @@ struct Share {
 struct CardRequest {
   DramRequest dram{};         // its grid outlives the request's completion
   int home = 0;               // the group whose channel holds the bytes
+  int core = 0;               // of the card, that asked
   std::uint32_t program = 0;  // whose it is
   Share share{};              // of a read
   bool can_wait = false;      // the memory serves others first (bandwidth_controller.h)

@@ -115,6 +115,13 @@ void GroupRing::send_frame(int link_number, std::uint32_t lane, Cycles now) {
   if (at.sent < at.here) link.turns.push(number);
   link.free_at = now + cycles;
   count_frame(link_number, last, transfer);
+  if (trace_ != nullptr) {
+    WireUse use = WireUse::of(transfer.message.request, WireUse::Wire::kLink,
+                              static_cast<int>(first_group_) + link_number, now, link.free_at);
+    use.bytes = std::min(sizes_.frame.frame_bytes,
+                         transfer.message.bytes - (at.sent - 1) * sizes_.frame.frame_bytes);
+    trace_->add(use);
+  }
 
   const int next = link_number + 1 == sizes_.groups ? 0 : link_number + 1;
   if (hop + 1 < transfer.hops)

@@ -27,6 +27,7 @@
 #include "engines/card_memory/card_request.h"
 #include "engines/card_memory/card_wakes.h"
 #include "engines/card_memory/frame.h"
+#include "engines/card_memory/wire_trace.h"
 #include "engines/fifo.h"
 
 namespace tessera::engines {
@@ -85,6 +86,8 @@ class GroupRing {
     return counters_[static_cast<std::size_t>(group)];
   }
   std::string describe() const;
+  // What the links do goes there, if a program wants it; `trace` outlives the ring.
+  void trace_to(WireTrace& trace) { trace_ = &trace; }
 
  private:
   struct Transfer {
@@ -125,6 +128,7 @@ class GroupRing {
   const RingSizes sizes_;
   const std::size_t first_group_;
   CardWakes& wakes_;
+  WireTrace* trace_ = nullptr;
   std::vector<Fifo<CardMessage>> inject_;
   std::vector<Ratio> parts_;                // of each lane
   std::vector<Ring<Delivery>> deliveries_;  // lanes x groups

@@ -250,8 +250,12 @@ void LoadSaveUnit::take_memory(Cycles now) {
     // What it took of the channel behind what was done before, but for the way back.
     const Cycles begun = std::max(memory_last_, job.handed + 1 + wiring_.memory->latency());
     const Cycles took = std::max<Cycles>(0, done->at - begun);
+    if (wiring_.trace != nullptr && !job.fill) {
+      wiring_.trace->add(WireUse::of(job.request, WireUse::Wire::kChannel, wiring_.group, begun,
+                                     std::max(begun, done->at)));
+    }
     if (sizes_.bandwidth.dynamic)
-      bandwidth_.correct(job.request.program, job.cores, took - job.cost);
+      bandwidth_.correct(job.request.program, job.cores, job.request.can_wait, took - job.cost);
     if (job.request.dram.write) bandwidth_.written(job.request.program);
     memory_last_ = std::max(memory_last_, done->at);
     jobs_.free.push_back(done->ticket);
@@ -281,7 +285,8 @@ void LoadSaveUnit::answer(const HomeJob& job, Cycles now) {
     if (message.to == 0) continue;
     card == own_card ? answer_ring(message, now) : answer_network(message, now);
   }
-  if ((job.groups & own) != 0) deliver(job.tickets[static_cast<std::size_t>(wiring_.group)], now);
+  if ((job.groups & own) == 0) return;
+  deliver(job.tickets[static_cast<std::size_t>(wiring_.group)], now, &job.request);
 }
 
 // One transfer for all, or one each, the nearest first.
@@ -345,7 +350,7 @@ void LoadSaveUnit::take_message(const CardMessage& message, int from, Cycles now
     come_home(from, message.request, message.cores, message.tickets[static_cast<std::size_t>(from)],
               now);
   } else {
-    deliver(message.tickets[static_cast<std::size_t>(wiring_.group)], now);
+    deliver(message.tickets[static_cast<std::size_t>(wiring_.group)], now, &message.request);
   }
 }
 
@@ -415,6 +420,7 @@ CardRequest LoadSaveUnit::on_card(Side& side, const DramRequest& request) const 
   result.dram = request;
   result.can_wait = sizes_.kernels_last && side.port->owner == Box::kKernel;
   result.home = wiring_.group;
+  result.core = core_of(side);
   result.program = places != nullptr ? places->program : 0;
   if (request.memory != DramRequest::kOwnMemory && sizes_.forward) {
     result.home = places != nullptr ? places->group[request.memory] : request.memory;
@@ -663,7 +669,7 @@ Cycles LoadSaveUnit::over_wires(Wires& wires, std::int64_t bytes, Cycles from, C
   return wires.from_free;
 }
 
-Cycles LoadSaveUnit::over_bus(const Waiter& waiter, Cycles now) {
+Cycles LoadSaveUnit::over_bus(const Waiter& waiter, Cycles now, const CardRequest* request) {
   const std::int64_t wire_bytes = sizes_.frame.wire_bytes(waiter.bytes);
   const Cycles cycles = wire_cycles(wire_bytes, sizes_.broadcast_bytes);
   Cycles free = bus_free_;
@@ -677,6 +683,10 @@ Cycles LoadSaveUnit::over_bus(const Waiter& waiter, Cycles now) {
   bus_free_ = std::max(free + cycles, now + last);
   counters_.bus.busy += cycles;
   counters_.bus.bytes += wire_bytes;
+  if (wiring_.trace != nullptr && request != nullptr) {
+    wiring_.trace->add(WireUse::of(*request, WireUse::Wire::kBus, wiring_.group,
+                                   bus_free_ - cycles, bus_free_));
+  }
   for (int i = 0; i < waiter.members; ++i) {
     Wires& wires = wires_of(i);
     wires.from_free = bus_free_;
@@ -686,11 +696,11 @@ Cycles LoadSaveUnit::over_bus(const Waiter& waiter, Cycles now) {
   return bus_free_;
 }
 
-void LoadSaveUnit::deliver(std::uint32_t ticket, Cycles now) {
+void LoadSaveUnit::deliver(std::uint32_t ticket, Cycles now, const CardRequest* request) {
   const Waiter& waiter = waiters_.items[ticket];
   const std::int64_t bytes = waiter.write ? 0 : waiter.bytes;
   const bool bus = sizes_.broadcast && waiter.members > 1;
-  Cycles at = bus ? over_bus(waiter, now) : 0;
+  Cycles at = bus ? over_bus(waiter, now, request) : 0;
   for (int i = 0; i < waiter.members; ++i) {
     const Member& member = waiter.member[static_cast<std::size_t>(i)];
     if (!bus) {

@@ -57,6 +57,7 @@
 #include "engines/card_memory/network_stations.h"
 #include "engines/card_memory/share_decoder.h"
 #include "engines/card_memory/tenant_bandwidth.h"
+#include "engines/card_memory/wire_trace.h"
 #include "engines/fifo.h"
 
 namespace tessera::engines {
@@ -100,6 +101,7 @@ class LoadSaveUnit {
     GroupRing* ring = nullptr;           // of the card; null where it has one group
     NetworkStations* network = nullptr;  // null where there is one card
     CardWakes* wakes = nullptr;
+    WireTrace* trace = nullptr;  // null: none is kept
     std::size_t box = 0, memory_box = 0, ring_box = 0, network_box = 0;
   };
 
@@ -272,10 +274,10 @@ class LoadSaveUnit {
   void answer_network(CardMessage message, Cycles now);
   // To groups of one card, over the ring or the network.
   void inject(CardMessage message, Cycles now);
-  // The answer is a frame here at `now`.
-  void deliver(std::uint32_t waiter, Cycles now);
+  // The answer is a frame here at `now`; `request` is null where it ended without one.
+  void deliver(std::uint32_t waiter, Cycles now, const CardRequest* request = nullptr);
   Cycles over_wires(Wires& wires, std::int64_t bytes, Cycles from, Cycles now) const;
-  Cycles over_bus(const Waiter& waiter, Cycles now);
+  Cycles over_bus(const Waiter& waiter, Cycles now, const CardRequest* request);
   void complete(const Member& member, std::int64_t bytes, bool write, Cycles at);
 
   CoreSet own_cores() const;

@@ -144,6 +144,25 @@ Cycles NetworkStations::step(Cycles now) {
   return next;
 }
 
+void NetworkStations::add_to_trace(const CardNetwork::Delivery& delivery) {
+  const NetworkMessage& message = delivery.message;
+  WireUse use{.wire = WireUse::Wire::kNetworkOut,
+              .index = message.from,
+              .begin = delivery.sent_from,
+              .end = delivery.sent_until};
+  if ((message.tag & kResult) == 0) {
+    const CardMessage& of = messages_[static_cast<std::uint32_t>(message.tag)];
+    use = WireUse::of(of.request, use.wire, use.index, use.begin, use.end);
+  }
+  use.bytes = message.bytes;
+  trace_->add(use);
+  use.wire = WireUse::Wire::kNetworkIn;
+  use.index = message.to;
+  use.begin += sizes_.latency_cycles;
+  use.end += sizes_.latency_cycles;
+  trace_->add(use);
+}
+
 void NetworkStations::take_deliveries(std::uint32_t lane) {
   for (std::size_t card = 0; card < cards_.size(); ++card) {
     Ring<CardNetwork::Delivery>& known = networks_[lane]->deliveries(static_cast<int>(card));
@@ -152,6 +171,7 @@ void NetworkStations::take_deliveries(std::uint32_t lane) {
       known.pop();
       first_arrival_ = std::min(first_arrival_, delivery.at);
       if ((delivery.message.tag & kElsewhere) != 0) continue;
+      if (trace_ != nullptr) add_to_trace(delivery);
       if ((delivery.message.tag & kResult) != 0) {
         if (!is_here(delivery.message.to)) continue;
         results_.push_back(

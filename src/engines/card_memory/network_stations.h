@@ -25,6 +25,7 @@
 #include "engines/card_memory/card_network.h"
 #include "engines/card_memory/card_request.h"
 #include "engines/card_memory/card_wakes.h"
+#include "engines/card_memory/wire_trace.h"
 #include "engines/fifo.h"
 
 namespace tessera::engines {
@@ -99,12 +100,15 @@ class NetworkStations {
     return sizes_.cycles_of_byte.ceil_of(side.bytes);
   }
   std::string describe() const;
+  // What the ports do goes there, if a program wants it; `trace` outlives the stations.
+  void trace_to(WireTrace& trace) { trace_ = &trace; }
 
  private:
   std::size_t groups() const {
     return static_cast<std::size_t>(sizes_.cards) * static_cast<std::size_t>(groups_of_card_);
   }
   void take_deliveries(std::uint32_t lane);
+  void add_to_trace(const CardNetwork::Delivery& delivery);
   void inject(int from, int to, const CardMessage& message, Cycles now);
   bool is_here(int card) const { return !is_split_ || (cards_here_ >> card & 1) != 0; }
 
@@ -112,6 +116,7 @@ class NetworkStations {
   const int groups_of_card_;
   const std::size_t messages_max_;
   CardWakes& wakes_;
+  WireTrace* trace_ = nullptr;
   CardWakes cards_;  // deliveries are taken when they are known, and nobody is woken by these
   std::vector<std::unique_ptr<CardNetwork>> networks_;  // of each lane; null: it has no part
   std::vector<CardNetwork::PortCounters> past_;         // by card, of lanes as they were before

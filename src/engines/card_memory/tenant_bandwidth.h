@@ -42,7 +42,7 @@ class TenantBandwidth {
   void add(std::uint32_t tenant, const BandwidthController::Ask& ask, Cycles now);
   std::optional<BandwidthController::Ask> take(Cycles now, const BandwidthController::Room& room);
   Cycles next(Cycles now) const;
-  void correct(std::uint32_t tenant, CoreSet cores, Cycles cycles);
+  void correct(std::uint32_t tenant, CoreSet cores, bool can_wait, Cycles cycles);
   void written(std::uint32_t tenant) { tenants_[tenant].controller->written(); }
 
   std::size_t waiting() const { return waiting_; }

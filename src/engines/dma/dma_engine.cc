@@ -170,7 +170,8 @@ Cycles DmaEngine::held_up(Cycles now, Cycles from, std::int64_t bytes, Cycles pa
 }
 
 void DmaEngine::push(Cycles now, ActiveStep& step, std::int64_t piece, bool write) {
-  const DramRequest request = isa::dma_request(step.plan, piece, write);
+  DramRequest request = isa::dma_request(step.plan, piece, write);
+  request.task = step.task;
   wiring_.port->requests.push(now, request);
   const bool copy = step.plan.reads && step.plan.writes;
   const bool elsewhere = step.plan.memories.destination != isa::TaskMemories::kOwn;
