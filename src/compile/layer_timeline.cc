@@ -249,11 +249,15 @@ LayerTimeline::Wait LayerTimeline::load_kernels(const LayerDemand& layer) const 
 void LayerTimeline::compute(const LayerDemand& layer, std::size_t core, const Wait& data,
                             const Wait& kernels, CoreSpan& span) {
   const CoreDemand& own = layer.cores[core];
+  const auto of_own = [&](double there) {
+    return kernels.asked + (there - kernels.asked) * own.kernel_part;
+  };
+  const double kernels_first = of_own(kernels.first), kernels_all = of_own(kernels.all);
   double& engine = queues_[core].engines[static_cast<std::size_t>(layer.engines)];
-  span.begin = std::max({engine, data.first, kernels.first, dispatched_[core]});
-  if (load_before_arithmetic_) span.begin = std::max({span.begin, data.all, kernels.all});
+  span.begin = std::max({engine, data.first, kernels_first, dispatched_[core]});
+  if (load_before_arithmetic_) span.begin = std::max({span.begin, data.all, kernels_all});
   span.end = std::max(
-      {span.begin + own.compute, data.last, kernels.all + own.compute / layer.kernel_tasks});
+      {span.begin + own.compute, data.last, kernels_all + own.compute / layer.kernel_tasks});
   engine = span.end;
 }
 
@@ -300,7 +304,7 @@ void LayerTimeline::add(const LayerDemand& layer) {
   LayerSpan on_way;
   if (layer.kernels > 0) {
     const double some = layer.kernels / layer.kernel_tasks;
-    on_way.begin = kernels.first;
+    on_way.begin = kernels.asked = kernels.first;
     kernels.first = take_kernels(kernels.first, some);
     kernels.all = take_kernels(kernels.first, layer.kernels - some);
     on_way.end = kernels.all;

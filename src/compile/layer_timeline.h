@@ -76,6 +76,8 @@ struct CoreDemand {
   double stores = 0;       // cycles of its own DMA engine
   double writes = 0;       // of the state buffer's ports, which loads have as well, for its results
   double fetched = 0;      // cycles of all memories, for the descriptors of its tasks
+  // What it waits for its kernels, against what a core waits that has as many as the others of its memory.
+  double kernel_part = 1;
   std::vector<RoomWait> rooms = {};
 };
 
@@ -152,7 +154,8 @@ class LayerTimeline {
   // What holds up a core's part of a layer: it neither begins before `first` nor ends before `last`.
   struct Wait {
     double first = 0, last = 0;
-    double all = 0;  // when everything is there
+    double all = 0;    // when everything is there
+    double asked = 0;  // of kernels
   };
 
   // A part of its time after which a core has made the first `rows` of its rows, from 0 to 1, or after

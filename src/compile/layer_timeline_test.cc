@@ -50,6 +50,18 @@ TEST(LayerTimeline, KernelsComeWhileLayersBeforeCompute) {
   EXPECT_EQ(end_of(timeline), 1100);
 }
 
+// One with twice the kernels of its neighbours of the memory, whose next kernels come meanwhile.
+TEST(LayerTimeline, ACoreWithMoreKernelsThanOthersWaitsLonger) {
+  const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
+  LayerTimeline timeline(chip, 2, false);
+  LayerDemand demand = product(100, 900);
+  demand.cores = {work(100), work(100)};
+  demand.cores[0].kernel_part = 2.0 / 3;
+  demand.cores[1].kernel_part = 4.0 / 3;
+  timeline.add(demand);
+  EXPECT_EQ(end_of(timeline), 1200 + 100);
+}
+
 TEST(LayerTimeline, KernelsWaitForRoomInTheKernelMemory) {
   const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
   LayerTimeline timeline(chip, 1, false);

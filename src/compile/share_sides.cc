@@ -170,6 +170,7 @@ class SideFinder {
         sides_(layers_),
         kernels_(layers_, std::vector<KernelLoads>(memories)),
         bytes_(layers_, std::vector<double>(memories, 0)),
+        kernels_of_cores_(layers_, std::vector<double>(cores_, 0)),
         copies_(layers_),
         rooms_(find_rooms(draft, chip_)) {}
 
@@ -179,6 +180,7 @@ class SideFinder {
       LayerSide& side = sides_[i];
       if (side.compute == 0) take_copies(static_cast<LayerIndex>(i), copies_[i], side);
       side.kernel_bytes = *std::ranges::max_element(bytes_[i]);
+      find_kernel_parts(i);
       if (side.stores.useful == 0) add_kept(static_cast<LayerIndex>(i), side.stores);
     }
     return std::move(sides_);
@@ -214,6 +216,25 @@ class SideFinder {
     }
   }
 
+  // Cores of a memory have equal parts of it for kernels of their own, since those that have theirs go on with
+  // the next layers': one with more than others waits longer.
+  void find_kernel_parts(std::size_t layer) {
+    for (std::size_t memory = 0; memory < memories_; ++memory) {
+      const bool shared = std::ranges::any_of(kernels_[layer][memory],
+                                              [](const auto& load) { return load.second > 1; });
+      std::vector<std::size_t> cores;
+      for (std::size_t core = 0; core < cores_; ++core) {
+        if (memory_of(core) == memory && kernels_of_cores_[layer][core] > 0) cores.push_back(core);
+      }
+      for (const std::size_t core : cores) {
+        if (shared || bytes_[layer][memory] == 0) continue;
+        sides_[static_cast<LayerIndex>(layer)].cores[core].kernel_part =
+            static_cast<double>(cores.size()) * kernels_of_cores_[layer][core] /
+            bytes_[layer][memory];
+      }
+    }
+  }
+
   // Results that stay where all layers are cut the same way, and have to be stored where they are not.
   void add_kept(LayerIndex layer, ShareTransfers& stores) const {
     for (const std::vector<Piece>& pieces : draft_.work[layer].pieces) {
@@ -229,6 +250,7 @@ class SideFinder {
   void add_moved(const isa::TaskDescriptor& task, std::size_t core) {
     const std::size_t memory = memory_of(core);
     if (const auto* kernel = std::get_if<isa::KernelTask>(&task.config)) {
+      kernels_of_cores_[task.layer][core] += static_cast<double>(kernel->stored_bytes());
       const bool anew = ++kernels_[task.layer][memory][kernel->source.offset] == 1;
       if (!anew && setting_.choice.share_loads) return;
       bytes_[task.layer][memory] += static_cast<double>(kernel->stored_bytes());
@@ -304,7 +326,7 @@ class SideFinder {
   const std::size_t cores_, memories_, layers_;
   Table<LayerIndex, LayerSide> sides_;
   std::vector<std::vector<KernelLoads>> kernels_;  // by layer and memory, as the next
-  std::vector<std::vector<double>> bytes_;
+  std::vector<std::vector<double>> bytes_, kernels_of_cores_;
   std::vector<CopyWork> copies_;                                 // by layer
   Table<LayerIndex, std::vector<std::vector<RoomWait>>> rooms_;  // by layer and core
 };

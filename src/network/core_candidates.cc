@@ -27,18 +27,6 @@ Result<isa::Program> one_core_program(const NetworkState& network) {
   return link::link(compiled, network.chip);
 }
 
-// Alone on the chip.
-Result<double> predicted_cycles(const NetworkState& network) {
-  TESSERA_TRY(const isa::Program program, one_core_program(network));
-  std::vector<std::uint32_t> segments;  // of each task
-  for (std::uint32_t s = 0; s < program.segments.size(); ++s) {
-    segments.insert(segments.end(), program.segments[s].task_last - program.segments[s].task_first,
-                    s);
-  }
-  return static_cast<double>(
-      compile::predict_timeline(network.chip, segments, program.tasks).cycles);
-}
-
 // How long a core's array takes for the products alone.
 double array_cycles(const NetworkState& network) {
   std::int64_t products = 0;
@@ -194,6 +182,17 @@ compile::ShareChoice share_choice(const ChipConfig& chip, const TeamOfCores& tea
   choice.meet_after_layers = features.instruction_sync == 0;
   choice.load_before_arithmetic = features.loads_beside_arithmetic == 0;
   return choice;
+}
+
+Result<double> predicted_cycles(const NetworkState& network) {
+  TESSERA_TRY(const isa::Program program, one_core_program(network));
+  std::vector<std::uint32_t> segments;  // of each task
+  for (std::uint32_t s = 0; s < program.segments.size(); ++s) {
+    segments.insert(segments.end(), program.segments[s].task_last - program.segments[s].task_first,
+                    s);
+  }
+  return static_cast<double>(
+      compile::predict_timeline(network.chip, segments, program.tasks).cycles);
 }
 
 bool runs_one_core_program(const ChipConfig& chip) {

@@ -34,6 +34,8 @@ compile::ShareChoice share_choice(const ChipConfig& chip, const TeamOfCores& tea
 // Plainer cards, on which everything goes through memory or loads come before arithmetic, do not run it.
 bool runs_one_core_program(const ChipConfig& chip);
 Result<compile::SharedProgram> one_core_shares(const NetworkState& network);
+// What it takes by the model of one core (compile/timeline.h).
+Result<double> predicted_cycles(const NetworkState& network);
 
 // For two cores or more. Cores that have nothing to do have empty programs. Not proved.
 Result<compile::SharedProgram> fastest_program(const NetworkState& network, const TeamOfCores& team,

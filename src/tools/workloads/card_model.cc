@@ -12,6 +12,7 @@
 #include "compile/compile_shares.h"
 #include "compile/split_choice.h"
 #include "network/card_program.h"
+#include "network/core_candidates.h"
 
 namespace tessera::tools {
 namespace {
@@ -197,8 +198,10 @@ Result<CardModelRun> run_card_model(const NetworkState& network, const CardPlace
   const std::vector<compile::LayerCost> costs = model.costs(choice.of_nodes);
   CardModelRun run;
   run.cores = choice.cores;
-  const bool alone = choice.cores == 1 && placement.core.size() > 1 && shared.model != nullptr;
-  run.model_cycles = alone ? shared.model->cycles : modelled.cycles;
+  run.model_cycles = modelled.cycles;
+  if (choice.cores == 1 && network::runs_one_core_program(network.chip)) {
+    TESSERA_TRY(run.model_cycles, network::predicted_cycles(network));
+  }
   OnCores times(shared.layers.size(), std::vector<OnCore>(shared.card.cores.size()));
   TESSERA_TRY(run.card_cycles, run_card(shared.card, network.chip, placement, times));
   run.layers.resize(shared.layers.size());
