@@ -370,6 +370,17 @@ TEST(SeveralCores, BenchComparesTheModelOfTheCardWithTheCard) {
   EXPECT_EQ(json_of_cores(suite), of_zoo);
 }
 
+// One core runs a program of its own, which keeps more in its buffer than shares do.
+TEST(SeveralCores, TheModelOfOneCoreIsThatOfItsOwnProgram) {
+  const CommandResult one = tessera({"bench", "--suite", "card-model", "--networks", "vit_tiny",
+                                     "--cores", "1", "--arch", "tessera128x4", "--json"});
+  ASSERT_EQ(one.status, 0) << one.err;
+  const nlohmann::json document = one.json();
+  const nlohmann::json& row = document.at("networks")[0];
+  EXPECT_EQ(row.at("cores"), 1);
+  EXPECT_LT(std::abs(row.at("error").get<double>()), 0.03);
+}
+
 TEST(Roofline, AFolderOfModelsRunsInTheShapesOfItsFirstCases) {
   prepare();
   std::filesystem::create_directories("roofline_models/models");
