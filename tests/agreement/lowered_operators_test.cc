@@ -398,6 +398,36 @@ TestModel transposed_conv_of_phases(Maker& maker) {
   return model;
 }
 
+// One of few channels, whose planes are too large to be stored phase by phase.
+TestModel transposed_conv_of_large_planes(Maker& maker) {
+  TestModel model(13);
+  const std::int64_t stride = maker.pick(2, 3);
+  const Shape x = {1, maker.pick(1, 5), 256 / stride + maker.pick(1, 9), 288 / stride};
+  const Shape w = {x[1], maker.pick(1, 4), stride, stride};
+  model.input("x", x).constant("w", w, maker.reals(w));
+  model.constant("b", {w[1]}, maker.reals({w[1]}));
+  model.node("ConvTranspose", {"x", "w", "b"}, {"t"}, {{"strides", Ints{stride, stride}}});
+  model.node("Relu", {"t"}, {"y"}).output("y", {1, w[1], x[2] * stride, x[3] * stride});
+  return model;
+}
+
+// Channels that become pixels of long lines, in both orders, which a conversion reads. The definition has
+// the same bits: there are no sums.
+TestModel depth_to_space(Maker& maker) {
+  TestModel model(13);
+  const std::int64_t block = maker.pick(2, 3), channels = maker.pick(1, 2);
+  const Shape x = {1, 1, maker.pick(16, 40), maker.pick(60, 80)};
+  std::vector<double> factors;
+  for (std::int64_t i = 0; i < channels * block * block; ++i) factors.push_back((1.0 + i) / 8);
+  model.input("x", x).constant("w", {channels * block * block, 1, 1, 1}, factors);
+  model.node("Conv", {"x", "w"}, {"c"});
+  model.node("DepthToSpace", {"c"}, {"d"},
+             {{"blocksize", block}, {"mode", std::string(maker.one_in(2) ? "CRD" : "DCR")}});
+  model.node("Cast", {"d"}, {"y"}, {{"to", std::int64_t{10}}});  // float16
+  model.output("y", {1, channels, x[2] * block, x[3] * block}, Format::kF16);
+  return model;
+}
+
 // Several images, and a stride that leaves their last rows unread, after a node that keeps its
 // result in the state buffer.
 TestModel unread_rows(Maker& maker) {
@@ -452,6 +482,10 @@ TestModel volume(Maker& maker) {
 TEST(LoweredOperators, ConvolutionWithComputedWeights) { check(computed_conv, 5); }
 TEST(LoweredOperators, TransposedConvolutionWithComputedWeights) { check(transposed_conv, 5); }
 TEST(LoweredOperators, TransposedConvolutionByPhases) { check(transposed_conv_of_phases, 6); }
+TEST(LoweredOperators, TransposedConvolutionIntoLargePlanes) {
+  check(transposed_conv_of_large_planes, 2);
+}
+TEST(LoweredOperators, ChannelsThatBecomePixels) { check(depth_to_space, 4); }
 TEST(LoweredOperators, RowsThatNobodyReadsLieBetweenImages) { check(unread_rows, 3); }
 // An extreme of more elements than a reduction holds at once.
 TestModel long_extreme(Maker& maker) {
