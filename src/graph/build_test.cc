@@ -275,6 +275,23 @@ TEST(Build, LargePlanesThatNoElementwiseNodeReadsStayWhole) {
   EXPECT_EQ(kinds(built(large_planes(2, "GlobalMaxPool"))), "elementwise conv reduce elementwise");
 }
 
+TEST(Build, ALongExtremeIsThatOfItsLinesWhereTheyAreManyEnough) {
+  const auto reduced = [](const Shape& dims) {
+    TestModel model;
+    model.input("x", dims).node("ReduceMax", {"x"}, {"y"}, {{"keepdims", std::int64_t{0}}});
+    model.output("y");
+    std::vector<Shape> shapes;
+    const Graph graph = built(model);
+    for (const Node& node : graph.nodes) {
+      if (node.kind() == NodeKind::kReduce) shapes.push_back(graph.tensor(node.inputs[0]).dims);
+    }
+    return shapes;
+  };
+  EXPECT_THAT(reduced({1, 172, 309}), ElementsAre(Shape{1, 172, 309}, Shape{1, 172, 1}));
+  // 24 lines would be as many lanes: parts of the largest divisor that a reduction holds.
+  EXPECT_THAT(reduced({1, 24, 1000}), ElementsAre(Shape{1, 2, 12000}, Shape{1, 2, 1}));
+}
+
 // A group normalisation of one group: 8 channels of 8,200 elements.
 TEST(Build, RowsOfALongGroupNormalisationAreItsChannels) {
   TestModel model;

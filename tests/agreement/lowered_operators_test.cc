@@ -411,6 +411,36 @@ TestModel transposed_conv_of_large_planes(Maker& maker) {
   return model;
 }
 
+// Copies of an image, shifted to either side and padded, as channels of which some columns are convolved.
+TestModel shifted_copies(Maker& maker) {
+  TestModel model(13);
+  const std::int64_t rows = maker.pick(20, 60), columns = maker.pick(40, 120);
+  const std::int64_t copies = maker.pick(2, 6), kept = columns - maker.pick(0, 12);
+  model.input("x", {1, rows, columns, 1}).node("Neg", {"x"}, {"n"});
+  model.constant("two", {1}, {2}, Format::kI64).constant("three", {1}, {3}, Format::kI64);
+  std::vector<std::string> parts;
+  for (std::int64_t i = 0; i < copies; ++i) {
+    const std::string name = std::to_string(i);
+    const double shift = static_cast<double>(maker.pick(-9, 9));
+    const double before = std::max(0.0, -shift), behind = std::max(0.0, shift);
+    model.constant("from" + name, {1}, {behind}, Format::kI64);
+    model.constant("to" + name, {1}, {columns - before}, Format::kI64);
+    model.constant("pads" + name, {8}, {0, 0, before, 0, 0, 0, behind, 0}, Format::kI64);
+    model.node("Slice", {"n", "from" + name, "to" + name, "two"}, {"s" + name});
+    parts.push_back("p" + name);
+    model.node("Pad", {"s" + name, "pads" + name}, {parts.back()});
+  }
+  model.constant("zero", {1}, {0}, Format::kI64);
+  model.constant("kept", {1}, {static_cast<double>(kept)}, Format::kI64);
+  model.node("Concat", parts, {"c"}, {{"axis", std::int64_t{3}}});
+  model.node("Transpose", {"c"}, {"t"}, {{"perm", Ints{0, 3, 1, 2}}});
+  model.node("Slice", {"t", "zero", "kept", "three"}, {"u"});
+  const Shape w = {maker.pick(1, 9), copies, 3, 3};
+  model.constant("w", w, maker.reals(w)).node("Conv", {"u", "w"}, {"y"});
+  model.output("y", {1, w[0], rows - 2, kept - 2});
+  return model;
+}
+
 // Channels that become pixels of long lines, in both orders, which a conversion reads. The definition has
 // the same bits: there are no sums.
 TestModel depth_to_space(Maker& maker) {
@@ -485,6 +515,7 @@ TEST(LoweredOperators, TransposedConvolutionByPhases) { check(transposed_conv_of
 TEST(LoweredOperators, TransposedConvolutionIntoLargePlanes) {
   check(transposed_conv_of_large_planes, 2);
 }
+TEST(LoweredOperators, ShiftedCopiesOfAnImage) { check(shifted_copies, 6); }
 TEST(LoweredOperators, ChannelsThatBecomePixels) { check(depth_to_space, 4); }
 TEST(LoweredOperators, RowsThatNobodyReadsLieBetweenImages) { check(unread_rows, 3); }
 // An extreme of more elements than a reduction holds at once.
