@@ -8,6 +8,8 @@
 #include "compile/plan.h"
 #include "compile/plan_choice.h"
 #include "compile/prepare.h"
+#include "compile/timeline.h"
+#include "graph/order_by_height.h"
 
 namespace tessera::compile {
 namespace {
@@ -44,6 +46,11 @@ class Compiler {
     add_placements();
     package_.weights = prepared_.weights.take();
     return std::move(package_);
+  }
+
+  // That the tasks of run() take by the model of time.
+  Cycles cycles() const {
+    return predict_timeline(chip_, draft_.tasks.segments, draft_.tasks.tasks).cycles;
   }
 
  private:
@@ -104,14 +111,46 @@ class Compiler {
   Package package_;
 };
 
+// Where the order of nodes is tried that has long branches first. The time of larger networks is that of
+// their products and weights, in any order.
+constexpr std::size_t kOrderedNodesMax = 4096;
+constexpr std::int64_t kOrderedBytesMax = std::int64_t{32} << 20;
+// Another order has to take a hundredth less, for the model is that.
+constexpr Cycles kDoubtShare = 100;
+
+bool may_reorder(const Graph& graph) {
+  if (graph.nodes.size() > kOrderedNodesMax) return false;
+  std::int64_t bytes = 0;
+  for (const graph::TensorInfo& tensor : graph.tensors) {
+    if (tensor.constant != nullptr) bytes += std::ssize(tensor.constant->bytes);
+  }
+  return bytes <= kOrderedBytesMax;
+}
+
+// In the order that the graph has, or by height (graph/order_by_height.h) where that takes less time.
+Result<Package> compile_ordered(std::shared_ptr<const Graph> graph, const ChipConfig& chip,
+                                const CompileOptions& options) {
+  Compiler as_it_is(graph, chip, options);
+  auto package = as_it_is.run();
+  if (!package.ok() || !may_reorder(*graph)) return package;
+  auto reordered = graph::ordered_by_height(*graph);
+  if (!reordered) return package;
+  Compiler by_height(std::make_shared<const Graph>(*std::move(reordered)), chip, options);
+  auto other = by_height.run();
+  if (!other.ok() && other.error().code != ErrorCode::kDoesNotFit) return other;
+  if (!other.ok()) return package;
+  const Cycles cycles = as_it_is.cycles();
+  return by_height.cycles() < cycles - cycles / kDoubtShare ? std::move(other) : std::move(package);
+}
+
 Result<Package> compile_bounded(std::shared_ptr<const Graph> graph, const ChipConfig& chip,
                                 const CompileOptions& options) {
-  auto package = Compiler(graph, chip, options).run();
+  auto package = compile_ordered(graph, chip, options);
   if (!package.ok() && package.error().code == ErrorCode::kDoesNotFit && options.choose_views) {
     // The cheapest views may have longer rows than a small buffer holds.
     CompileOptions plain = options;
     plain.choose_views = false;
-    package = Compiler(std::move(graph), chip, plain).run();
+    package = compile_ordered(std::move(graph), chip, plain);
   }
   return package;
 }

@@ -207,6 +207,42 @@ TEST(Compile, APaddedLineIsStoredWhereItLiesAndItsMarginsAreFilled) {
   EXPECT_EQ(fills, 2);
 }
 
+// Two chains of products of `pixels` pixels, one behind the other in the graph.
+std::shared_ptr<const graph::Graph> two_chains(std::int64_t pixels) {
+  GraphBuilder builder(1);
+  const auto x = builder.input({1, 64, 1, pixels});
+  for (int chain = 0; chain < 2; ++chain) {
+    auto y = x;
+    for (int product = 0; product < 8; ++product) y = builder.conv(y, {64, 1});
+    builder.output(y);
+  }
+  return builder.take();
+}
+
+// What comes behind the convolution that is first.
+graph::TensorId read_second(const graph::Graph& graph) {
+  int convolutions = 0;
+  for (const graph::Node& node : graph.nodes) {
+    if (node.kind() == graph::NodeKind::kConv && ++convolutions == 2) return node.inputs[0];
+  }
+  return {};
+}
+
+TEST(Compile, BranchesThatWaitForThemselvesTakeTurns) {
+  const auto graph = two_chains(64);
+  const auto package = compile(graph, ChipConfig{});
+  ASSERT_TRUE(package.ok()) << package.error().to_string();
+  EXPECT_NE(read_second(*graph), graph->inputs[0]);
+  EXPECT_EQ(read_second(*package->graph), graph->inputs[0]);
+}
+
+TEST(Compile, BranchesThatFillTheArrayKeepTheirOrder) {
+  const auto graph = two_chains(40000);
+  const auto package = compile(graph, ChipConfig{});
+  ASSERT_TRUE(package.ok()) << package.error().to_string();
+  EXPECT_EQ(package->graph, graph);
+}
+
 TEST(Compile, StepsOfACopyHaveFourKilobytesAtLeast) {
   const auto steps = [](std::int64_t elements) {
     const StridedWalk walk{0, {elements}, {1}};

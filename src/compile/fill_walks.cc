@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "graph/move_box.h"
 
@@ -59,6 +60,28 @@ std::vector<StridedWalk> walks_around(const graph::CopyBox& box, std::int64_t co
     outer.offset += axis.first * axis.stride;
     outer.extents.push_back(axis.extent);
     outer.strides.push_back(axis.stride);
+  }
+  return walks;
+}
+
+std::vector<StridedWalk> walks_around(std::span<const graph::CopyBox> boxes, std::int64_t count) {
+  const auto planes = static_cast<std::int64_t>(boxes.size());
+  if (planes == 0 || count % planes != 0) return {};
+  const std::int64_t plane = count / planes;
+  std::vector<bool> taken(boxes.size(), false);
+  std::vector<StridedWalk> walks;
+  for (graph::CopyBox box : boxes) {
+    const auto [first, last] = graph::output_range(box);
+    const std::int64_t index = first / plane;
+    if (first < 0 || last / plane != index || taken[static_cast<std::size_t>(index)]) return {};
+    taken[static_cast<std::size_t>(index)] = true;
+    box.output_offset -= index * plane;
+    std::vector<StridedWalk> around = walks_around(box, plane);
+    if (around.empty() && graph::box_elements(box) != plane) return {};
+    for (StridedWalk& walk : around) {
+      walk.offset += index * plane;
+      walks.push_back(std::move(walk));
+    }
   }
   return walks;
 }

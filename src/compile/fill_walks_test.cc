@@ -53,5 +53,27 @@ TEST(FillWalks, RunsAreWholeWhereRowsAre) {
   EXPECT_EQ(walks[0].extents, Ints{14});
 }
 
+TEST(FillWalks, BoxesInPlanesOfTheirOwnHaveMarginsOfTheirOwn) {
+  // Planes of [6, 7]: columns at the end, all of it, columns at the beginning; not in their order.
+  const std::vector<graph::CopyBox> boxes = {
+      {0, 0, 84, {6, 3}, {3, 1}, {7, 1}},
+      {0, 0, 42, {42}, {1}, {1}},
+      {0, 0, 2, {6, 5}, {5, 1}, {7, 1}},
+  };
+  std::vector<int> times(126, 0);
+  for (const graph::CopyBox& box : boxes) {
+    walk_over({box.output_offset, box.extents, box.output_strides}, times);
+  }
+  for (const StridedWalk& walk : walks_around(boxes, 126)) walk_over(walk, times);
+  EXPECT_EQ(times, std::vector<int>(126, 1));
+}
+
+TEST(FillWalks, BoxesOfOnePlaneOrOfSeveralHaveNone) {
+  const std::vector<graph::CopyBox> same = {{0, 0, 0, {7}, {1}, {1}}, {0, 0, 14, {7}, {1}, {1}}};
+  EXPECT_TRUE(walks_around(same, 126).empty());
+  const std::vector<graph::CopyBox> across = {{0, 0, 0, {70}, {1}, {1}}, {0, 0, 70, {7}, {1}, {1}}};
+  EXPECT_TRUE(walks_around(across, 126).empty());
+}
+
 }  // namespace
 }  // namespace tessera::compile

@@ -77,7 +77,7 @@ struct StorageState {
   bool of_host = false;                                      // host steps do
   std::vector<const PlannedCopy*> copies;                    // of the Moves
   Cycles copying = -1;                       // what they take in DRAM; -1: not known
-  bool output = false;                       // of the graph
+  bool stored = false;                       // an output of the graph, or what copies read
   std::unique_ptr<CountedOperands> counted;  // of a storage with many operands
 };
 
@@ -126,7 +126,7 @@ class Chooser {
         storages_(storages.storages.size()) {
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) add_node(i);
     for (std::size_t i = 0; i < storages_.size(); ++i) {
-      storages_[i].output = storages.storages[i].base == isa::BaseIndex::kOutput;
+      if (storages.storages[i].base == isa::BaseIndex::kOutput) storages_[i].stored = true;
     }
     cost_of_.assign(storages_.size(), -1);
     for (StorageState& state : storages_) {
@@ -170,6 +170,7 @@ class Chooser {
       }
       for (const PlannedCopy& copy : plan_.nodes[index].copies) {
         storage(copy.destination).copies.push_back(&copy);
+        if (!copy.fill) storage(copy.source).stored = true;
       }
       return;
     }
@@ -312,7 +313,7 @@ class Chooser {
 
   Cycles summed_cost(StorageState& state) {
     Cycles stores = 0;
-    if (state.output) {
+    if (state.stored) {
       for (const std::size_t writer : state.writers) {
         stores += transfer_cycles(nodes_[writer].now().output);
       }
@@ -476,7 +477,7 @@ class Chooser {
   void count_writer(StorageState& state, std::size_t node, std::int64_t sign) const {
     const StorageView& view = nodes_[node].now().output;
     CountedOperands& counted = *state.counted;
-    if (state.output) counted.stores += sign * transfer_cycles(view);
+    if (state.stored) counted.stores += sign * transfer_cycles(view);
     for (auto& [whole, in] : counted.layouts) count_writer_in(in, node, sign);
   }
   void count_writer_in(CountedOperands::InLayout& in, std::size_t node, std::int64_t sign) const {

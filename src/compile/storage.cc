@@ -388,7 +388,7 @@ class Attempt {
       fill_range(move, out, 0, first, plan.copies);
       fill_range(move, out, end, total - end, plan.copies);
     } else if (move.has_fill && fill_around(move, out, plan.copies)) {
-      // The box that is copied needs no fill.
+      // What boxes copy needs no fill.
     } else if (move.has_fill && total > 0 && !local(out).map.is_dense()) {
       // Any order of the elements will do.
       plan.copies.push_back({.fill = true,
@@ -408,13 +408,12 @@ class Attempt {
     }
   }
 
-  // Fills what lies around the only box of a Move. False where all of the output takes less.
+  // Fills what lies around the boxes of a Move. False where all of the output takes less.
   bool fill_around(const MoveAttributes& move, TensorId out, std::vector<PlannedCopy>& copies) {
-    if (move.copies.size() != 1) return false;
     const auto place = resolve(out);
     if (!place) return false;
     const std::int64_t element = format_bytes(plan_.storages[place->storage].format);
-    const std::vector<StridedWalk> around = walks_around(move.copies[0], elements(out));
+    const std::vector<StridedWalk> around = walks_around(move.copies, elements(out));
     std::int64_t bytes = 0;
     for (const StridedWalk& walk : around) {
       const std::int64_t run = walk.extents.back() * element;

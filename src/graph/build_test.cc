@@ -243,12 +243,53 @@ TEST(Build, ProductsOfATransposedConvolutionAreThoseOfItsSamples) {
   EXPECT_EQ(node_macs(graph, graph.nodes[1]), 16 * 3 * 5);
 }
 
-TEST(Build, LargePlanesOfATransposedConvolutionStayWhole) {
+// 2 x 2 with a stride of 2 into planes of 512 x 320.
+TestModel large_planes(std::int64_t channels, const std::string& reader) {
   TestModel model;
-  model.input("x", {1, 1, 256, 160}).constant("w", {1, 1, 2, 2}, {1});
-  model.node("ConvTranspose", {"x", "w"}, {"y"}, {{"strides", Ints{2, 2}}});
-  model.output("y", {1, 1, 512, 320});
-  EXPECT_EQ(kinds(built(model)), "elementwise conv elementwise");
+  model.input("x", {1, 1, 256, 160});
+  model.constant("w", {1, channels, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  model.constant("b", {channels}, {9, 10});
+  model.node("ConvTranspose", {"x", "w", "b"}, {"t"}, {{"strides", Ints{2, 2}}});
+  model.node(reader, {"t"}, {"y"}).output("y");
+  return model;
+}
+
+TEST(Build, PhasesOfFewChannelsAndLargePlanesAreChannelsOfOneConvolution) {
+  const Graph graph = built(large_planes(2, "Sigmoid"));
+  const auto conv = std::ranges::find(graph.nodes, NodeKind::kConv, &Node::kind);
+  ASSERT_NE(conv, graph.nodes.end());
+  EXPECT_EQ(graph.tensor(conv->outputs[0]).dims, (Shape{1, 8, 256, 160}));
+  EXPECT_EQ(conv->as<ConvAttributes>().input_dilation_h, 1);
+  EXPECT_EQ(conv->as<ConvAttributes>().input_dilation_w, 1);
+  // By row, column and channel.
+  EXPECT_THAT(reals(*graph.tensor(conv->inputs[1]).constant), ElementsAre(1, 5, 2, 6, 3, 7, 4, 8));
+  EXPECT_THAT(reals(*graph.tensor(conv->inputs[2]).constant),
+              ElementsAre(9, 10, 9, 10, 9, 10, 9, 10));
+}
+
+TEST(Build, LargePlanesOfManyChannelsStayWhole) {
+  EXPECT_EQ(kinds(built(large_planes(5, "Sigmoid"))), "elementwise conv elementwise");
+}
+
+TEST(Build, LargePlanesThatNoElementwiseNodeReadsStayWhole) {
+  EXPECT_EQ(kinds(built(large_planes(2, "GlobalMaxPool"))), "elementwise conv reduce elementwise");
+}
+
+TEST(Build, ALongExtremeIsThatOfItsLinesWhereTheyAreManyEnough) {
+  const auto reduced = [](const Shape& dims) {
+    TestModel model;
+    model.input("x", dims).node("ReduceMax", {"x"}, {"y"}, {{"keepdims", std::int64_t{0}}});
+    model.output("y");
+    std::vector<Shape> shapes;
+    const Graph graph = built(model);
+    for (const Node& node : graph.nodes) {
+      if (node.kind() == NodeKind::kReduce) shapes.push_back(graph.tensor(node.inputs[0]).dims);
+    }
+    return shapes;
+  };
+  EXPECT_THAT(reduced({1, 172, 309}), ElementsAre(Shape{1, 172, 309}, Shape{1, 172, 1}));
+  // 24 lines would be as many lanes: parts of the largest divisor that a reduction holds.
+  EXPECT_THAT(reduced({1, 24, 1000}), ElementsAre(Shape{1, 2, 12000}, Shape{1, 2, 1}));
 }
 
 // A group normalisation of one group: 8 channels of 8,200 elements.

@@ -113,12 +113,21 @@ Lowered emit_function(Op& op, UnaryFunction function) {
 
 // Elements of one reduction, and of one part where there are more: it holds them in the buffer.
 constexpr std::int64_t kReducedMax = 16384;
+constexpr std::int64_t kPartsMin = 64;  // that lie on lanes of their own
 
 // The largest divisor of `count` that a reduction holds.
 std::int64_t longest_part(std::int64_t count) {
   std::int64_t part = std::min(count, kReducedMax);
   while (count % part != 0) --part;
   return part;
+}
+
+// As many of the last axes, of which `count` elements are reduced, as a reduction holds, where that leaves
+// lanes enough: what made them has the axes before on partitions. Otherwise the largest divisor.
+std::int64_t part_by_axes(const Shape& dims, std::int64_t count) {
+  std::int64_t part = 1;
+  for (std::size_t i = dims.size(); i-- > 0 && part * dims[i] <= kReducedMax;) part *= dims[i];
+  return part > 1 && count % part == 0 && count / part >= kPartsMin ? part : longest_part(count);
 }
 
 // The extreme of more elements that lie behind each other, as the extreme of the parts' extremes.
@@ -132,7 +141,7 @@ bool emit_long_extreme(Op& op, ReduceFunction function, const Reduction& reducti
       reduction.axes.front() + static_cast<std::int64_t>(reduction.axes.size()) ==
           static_cast<std::int64_t>(dims.size());
   if (!extreme || count <= kReducedMax || !behind_each_other) return false;
-  const std::int64_t part = longest_part(count);
+  const std::int64_t part = part_by_axes(dims, count);
   if (count / part > kReducedMax) return false;
   Composer make(op);
   const TensorId x = op.at.value(op.input(0));

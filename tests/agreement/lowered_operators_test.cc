@@ -398,6 +398,66 @@ TestModel transposed_conv_of_phases(Maker& maker) {
   return model;
 }
 
+// One of few channels, whose planes are too large to be stored phase by phase.
+TestModel transposed_conv_of_large_planes(Maker& maker) {
+  TestModel model(13);
+  const std::int64_t stride = maker.pick(2, 3);
+  const Shape x = {1, maker.pick(1, 5), 256 / stride + maker.pick(1, 9), 288 / stride};
+  const Shape w = {x[1], maker.pick(1, 4), stride, stride};
+  model.input("x", x).constant("w", w, maker.reals(w));
+  model.constant("b", {w[1]}, maker.reals({w[1]}));
+  model.node("ConvTranspose", {"x", "w", "b"}, {"t"}, {{"strides", Ints{stride, stride}}});
+  model.node("Relu", {"t"}, {"y"}).output("y", {1, w[1], x[2] * stride, x[3] * stride});
+  return model;
+}
+
+// Copies of an image, shifted to either side and padded, as channels of which some columns are convolved.
+TestModel shifted_copies(Maker& maker) {
+  TestModel model(13);
+  const std::int64_t rows = maker.pick(20, 60), columns = maker.pick(40, 120);
+  const std::int64_t copies = maker.pick(2, 6), kept = columns - maker.pick(0, 12);
+  model.input("x", {1, rows, columns, 1}).node("Neg", {"x"}, {"n"});
+  model.constant("two", {1}, {2}, Format::kI64).constant("three", {1}, {3}, Format::kI64);
+  std::vector<std::string> parts;
+  for (std::int64_t i = 0; i < copies; ++i) {
+    const std::string name = std::to_string(i);
+    const double shift = static_cast<double>(maker.pick(-9, 9));
+    const double before = std::max(0.0, -shift), behind = std::max(0.0, shift);
+    model.constant("from" + name, {1}, {behind}, Format::kI64);
+    model.constant("to" + name, {1}, {columns - before}, Format::kI64);
+    model.constant("pads" + name, {8}, {0, 0, before, 0, 0, 0, behind, 0}, Format::kI64);
+    model.node("Slice", {"n", "from" + name, "to" + name, "two"}, {"s" + name});
+    parts.push_back("p" + name);
+    model.node("Pad", {"s" + name, "pads" + name}, {parts.back()});
+  }
+  model.constant("zero", {1}, {0}, Format::kI64);
+  model.constant("kept", {1}, {static_cast<double>(kept)}, Format::kI64);
+  model.node("Concat", parts, {"c"}, {{"axis", std::int64_t{3}}});
+  model.node("Transpose", {"c"}, {"t"}, {{"perm", Ints{0, 3, 1, 2}}});
+  model.node("Slice", {"t", "zero", "kept", "three"}, {"u"});
+  const Shape w = {maker.pick(1, 9), copies, 3, 3};
+  model.constant("w", w, maker.reals(w)).node("Conv", {"u", "w"}, {"y"});
+  model.output("y", {1, w[0], rows - 2, kept - 2});
+  return model;
+}
+
+// Channels that become pixels of long lines, in both orders, which a conversion reads. The definition has
+// the same bits: there are no sums.
+TestModel depth_to_space(Maker& maker) {
+  TestModel model(13);
+  const std::int64_t block = maker.pick(2, 3), channels = maker.pick(1, 2);
+  const Shape x = {1, 1, maker.pick(16, 40), maker.pick(60, 80)};
+  std::vector<double> factors;
+  for (std::int64_t i = 0; i < channels * block * block; ++i) factors.push_back((1.0 + i) / 8);
+  model.input("x", x).constant("w", {channels * block * block, 1, 1, 1}, factors);
+  model.node("Conv", {"x", "w"}, {"c"});
+  model.node("DepthToSpace", {"c"}, {"d"},
+             {{"blocksize", block}, {"mode", std::string(maker.one_in(2) ? "CRD" : "DCR")}});
+  model.node("Cast", {"d"}, {"y"}, {{"to", std::int64_t{10}}});  // float16
+  model.output("y", {1, channels, x[2] * block, x[3] * block}, Format::kF16);
+  return model;
+}
+
 // Several images, and a stride that leaves their last rows unread, after a node that keeps its
 // result in the state buffer.
 TestModel unread_rows(Maker& maker) {
@@ -452,6 +512,11 @@ TestModel volume(Maker& maker) {
 TEST(LoweredOperators, ConvolutionWithComputedWeights) { check(computed_conv, 5); }
 TEST(LoweredOperators, TransposedConvolutionWithComputedWeights) { check(transposed_conv, 5); }
 TEST(LoweredOperators, TransposedConvolutionByPhases) { check(transposed_conv_of_phases, 6); }
+TEST(LoweredOperators, TransposedConvolutionIntoLargePlanes) {
+  check(transposed_conv_of_large_planes, 2);
+}
+TEST(LoweredOperators, ShiftedCopiesOfAnImage) { check(shifted_copies, 6); }
+TEST(LoweredOperators, ChannelsThatBecomePixels) { check(depth_to_space, 4); }
 TEST(LoweredOperators, RowsThatNobodyReadsLieBetweenImages) { check(unread_rows, 3); }
 // An extreme of more elements than a reduction holds at once.
 TestModel long_extreme(Maker& maker) {

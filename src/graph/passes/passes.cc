@@ -31,6 +31,7 @@ constexpr Pass kPasses[] = {
     {"fold_space_to_depth", fold_space_to_depth, true},
     {"split_phases", split_phases, true},
     {"unshuffle_channels", unshuffle_channels, true},
+    {"join_padded", join_padded, true},
     {"group_pixels", group_pixels, true},
     {"follow_pixels", follow_pixels, true},
     {"repeat_pixels", repeat_pixels, true},

@@ -54,6 +54,7 @@ void unshuffle_channels(Graph& graph);
 // For a planar engine whose lanes copy so many elements in a cycle; 0: nothing is copied.
 void unshuffle_channels_for(Graph& graph, std::int64_t lane_elements);
 void group_pixels(Graph& graph);
+void join_padded(Graph& graph);
 void follow_pixels(Graph& graph);
 void repeat_pixels(Graph& graph);
 void interleave_parts(Graph& graph);

@@ -8,6 +8,8 @@
 //                                  ...                ├─► Move
 //                                  Conv (phase D-1)  ─┘
 //
+// Where a tap is all that a phase has, phases of few channels and large planes are output channels of one convolution.
+//
 // Before: formats are settled. After: no convolution has gaps in its input but those with a phase
 // that no tap reaches, with few pixels, with large planes, or with a dilated kernel, and channel-wise
 // ones, whose lanes skip the gaps. Values: every sum has the terms that
@@ -36,6 +38,9 @@ constexpr std::int64_t kPixelsMin = 128;
 // Planes that no state buffer holds would be stored phase by phase, every other pixel of a row. The array
 // works on all phases of a tile at once where its columns have room (arch/array_fold.h).
 constexpr std::int64_t kPlaneBytesMax = std::int64_t{128} << 10;
+
+// Results of so few channels pass the ports of as many partitions: it is better to have all phases beside each other.
+constexpr std::int64_t kFewChannelsMax = 4;
 
 // One axis of a convolution with gaps in its input, or without (gap 1).
 struct Axis {
@@ -66,8 +71,8 @@ struct Axes {
   Axis h, w;
 };
 
-// None where the convolution stays as it is.
-std::optional<Axes> axes_to_split(const Graph& graph, const Node& node) {
+// None where the convolution has no gaps in its input, or phases without a tap or of few pixels.
+std::optional<Axes> axes_with_gaps(const Graph& graph, const Node& node) {
   if (node.kind() != NodeKind::kConv) return std::nullopt;
   const auto& conv = node.as<ConvAttributes>();
   const std::int64_t phases = conv.input_dilation_h * conv.input_dilation_w;
@@ -84,13 +89,15 @@ std::optional<Axes> axes_to_split(const Graph& graph, const Node& node) {
   const auto reaches_all = [](const Axis& axis) {
     return axis.kernel >= axis.gap && axis.output >= axis.gap;
   };
-  const std::int64_t plane =
-      y[0] * y[2] * y[3] * format_bytes(graph.tensor(node.outputs[0]).format);
-  if (plane > kPlaneBytesMax) return std::nullopt;
   if (!reaches_all(axes.h) || !reaches_all(axes.w) || y[0] * y[2] * y[3] < kPixelsMin * phases) {
     return std::nullopt;
   }
   return axes;
+}
+
+bool has_large_planes(const Graph& graph, const Node& node) {
+  const TensorInfo& y = graph.tensor(node.outputs[0]);
+  return y.dims[0] * y.dims[2] * y.dims[3] * format_bytes(y.format) > kPlaneBytesMax;
 }
 
 // The kernel's taps that the phase has.
@@ -149,13 +156,84 @@ void split(Graph& graph, Editor& editor, std::size_t index, const Axes& axes) {
   graph.nodes[index].attributes = std::move(move);
 }
 
+// Each output pixel has one tap of one input pixel, and an element-wise node is what reads it (follow_pixels).
+bool may_join(const Graph& graph, const Links& links, const Node& node, const Axes& axes) {
+  const auto one_tap = [](const Axis& axis) {
+    return axis.kernel == axis.gap && axis.pad == axis.gap - 1 &&
+           axis.output == axis.input * axis.gap;
+  };
+  const TensorInfo& y = graph.tensor(node.outputs[0]);
+  if (!one_tap(axes.h) || !one_tap(axes.w) || y.dims[0] != 1 || y.dims[1] > kFewChannelsMax ||
+      !is_vector_float(y.format) || node.as<ConvAttributes>().groups != 1 ||
+      !links.has_single_use(node.outputs[0])) {
+    return false;
+  }
+  const Node& reader = graph.nodes[links.consumers(node.outputs[0])[0]];
+  return reader.kind() == NodeKind::kElementwise && reader.inputs.size() == 1;
+}
+
+// `values` once for each phase: those of output channels.
+std::shared_ptr<const Tensor> repeated(const Tensor& values, std::int64_t phases) {
+  const Shape dims = {values.dims[0] * phases};
+  const CopyBox box{0, 0, 0, {phases, values.dims[0]}, {0, 1}, {values.dims[0], 1}};
+  const std::array<const Tensor*, 1> inputs = {&values};
+  return std::make_shared<const Tensor>(
+      moved({false, 0, {simplified(box)}}, inputs, values.format, dims));
+}
+
+// One convolution that makes the phases as output channels (row, column, channel), and a Move that makes pixels of them.
+void join_phases(Graph& graph, Editor& editor, std::size_t index, const Axes& axes) {
+  const Node node = graph.nodes[index];
+  const TensorInfo y = graph.tensor(node.outputs[0]);
+  const Tensor& kernel = *graph.tensor(node.inputs[1]).constant;
+  const std::int64_t outputs = kernel.dims[0], inputs = kernel.dims[1];
+  const std::int64_t phases = axes.h.gap * axes.w.gap;
+  // Output position p of an input pixel has tap gap - 1 - p.
+  CopyBox taps;
+  taps.input_offset = phases - 1;
+  taps.extents = {axes.h.gap, axes.w.gap, outputs * inputs};
+  taps.input_strides = {-axes.w.gap, -1, phases};
+  taps.output_strides = row_major_strides(taps.extents);
+  const std::array<const Tensor*, 1> from = {&kernel};
+  auto conv = node.as<ConvAttributes>();
+  conv.input_dilation_h = conv.input_dilation_w = 1;
+  conv.pad_top = conv.pad_left = conv.pad_bottom = conv.pad_right = 0;
+  std::vector<TensorId> operands = node.inputs;
+  operands[1] = editor.add_constant(
+      graph.tensor(node.inputs[1]).name + ".phases",
+      std::make_shared<const Tensor>(moved({false, 0, {simplified(taps)}}, from, kernel.format,
+                                           {phases * outputs, inputs, 1, 1})));
+  for (std::size_t i = 2; i < operands.size(); ++i) {
+    operands[i] = editor.add_constant(graph.tensor(node.inputs[i]).name + ".phases",
+                                      repeated(*graph.tensor(node.inputs[i]).constant, phases));
+  }
+  const std::int64_t rows = axes.h.input, columns = axes.w.input, plane = rows * columns;
+  const TensorId made =
+      editor.add_tensor(y.name + ".phases", y.format, {1, phases * outputs, rows, columns});
+  editor.add_node(node.name, node.origins, std::move(operands), {made}, std::move(conv));
+  const std::int64_t line = columns * axes.w.gap;
+  CopyBox box;
+  box.extents = {axes.h.gap, axes.w.gap, outputs, rows, columns};
+  box.input_strides = {axes.w.gap * outputs * plane, outputs * plane, plane, columns, 1};
+  box.output_strides = {line, 1, rows * axes.h.gap * line, axes.h.gap * line, axes.w.gap};
+  graph.nodes[index].inputs = {made};
+  graph.nodes[index].attributes = MoveAttributes{false, 0, {simplified(box)}};
+}
+
 }  // namespace
 
 void split_phases(Graph& graph) {
   const std::size_t count = graph.nodes.size();
+  const Links links(graph);
   Editor editor(graph);
   for (std::size_t i = 0; i < count; ++i) {
-    if (const auto axes = axes_to_split(graph, graph.nodes[i])) split(graph, editor, i, *axes);
+    const auto axes = axes_with_gaps(graph, graph.nodes[i]);
+    if (!axes) continue;
+    if (!has_large_planes(graph, graph.nodes[i])) {
+      split(graph, editor, i, *axes);
+    } else if (may_join(graph, links, graph.nodes[i], *axes)) {
+      join_phases(graph, editor, i, *axes);
+    }
   }
   tidy(graph);
   drop_unused_tensors(graph);
