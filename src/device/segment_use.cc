@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "arith/value_extent.h"
 #include "base/check.h"
@@ -117,7 +118,11 @@ void add_card_segment(const isa::CardProgram& program, std::size_t segment,
     add_timeline(program.cores[core], program.cores[0].hints, of, 0, whose, result);
     result.status_flags |= of.status_flags;
   }
-  for (const card::WireEvent& event : statistics.wires) {
+  std::vector<card::WireEvent> wires = statistics.wires;
+  std::ranges::stable_sort(wires, {}, [](const card::WireEvent& event) {
+    return std::tuple(event.row, event.begin, event.end);
+  });
+  for (const card::WireEvent& event : wires) {
     TimelineEvent bar;
     bar.engine = statistics.shared[event.row].name;
     bar.begin = result.cycles + event.begin;

@@ -46,6 +46,9 @@ void expect_equal(const RunResult& there, const RunResult& here) {
   for (std::size_t i = 0; i < here.timeline.size(); ++i) {
     EXPECT_EQ(there.timeline[i].begin, here.timeline[i].begin);
     EXPECT_EQ(there.timeline[i].end, here.timeline[i].end);
+    EXPECT_EQ(there.timeline[i].layer, here.timeline[i].layer);
+    EXPECT_EQ(there.timeline[i].bytes, here.timeline[i].bytes);
+    EXPECT_EQ(there.timeline[i].core, here.timeline[i].core);
   }
 }
 

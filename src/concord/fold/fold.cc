@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "concord/fold/compact.h"
+#include "concord/fold/depth_first.h"
 #include "concord/fold/regroup.h"
 #include "concord/fold/run.h"
 #include "concord/fold/share.h"
@@ -19,6 +20,8 @@ namespace {
 
 constexpr std::size_t kTurnsMin = 3;
 constexpr std::size_t kSavedMin = 64;  // operations that a loop must save
+// Of a software's operations: where no more are left the loops have been found.
+constexpr double kFoldedShare = 0.75;
 
 // Operations of one layer that stand together.
 struct Stretch {
@@ -170,20 +173,36 @@ class Folding {
   std::vector<Stretch> stretches_;
 };
 
-}  // namespace
-
-Software folded(const Software& software) {
+Software folded_in_order(const Software& software) {
   Software result = software;
-  if (std::any_of(software.values.begin(), software.values.end(),
-                  [](const Value& value) { return value.trained; })) {
-    return result;
-  }
   share_equal(result);
   drop_unread(result);
   Folding(result).run();
   drop_unread(result);
   compact(result, software);
   return result;
+}
+
+std::size_t operations_of(const Software& software) {
+  std::size_t count = 0;
+  for_each_operation(software.operations, [&](const Operation&) { ++count; });
+  return count;
+}
+
+}  // namespace
+
+Software folded(const Software& software) {
+  if (std::any_of(software.values.begin(), software.values.end(),
+                  [](const Value& value) { return value.trained; })) {
+    return software;
+  }
+  const std::optional<Software> reordered = ordered_depth_first(software);
+  if (!reordered) return folded_in_order(software);
+  Software result = folded_in_order(*reordered);
+  const auto all = static_cast<double>(operations_of(software));
+  if (static_cast<double>(operations_of(result)) <= kFoldedShare * all) return result;
+  Software other = folded_in_order(software);
+  return operations_of(other) <= operations_of(result) ? std::move(other) : std::move(result);
 }
 
 }  // namespace tessera::concord

@@ -12,6 +12,9 @@
 
 namespace tessera::concord {
 
+// The layers are looked at in an order of their own (depth_first.h), in which loops that a program does in turns
+// stand one behind the other, and in the program's where that has few.
+//
 // The software as it is written to a file. Layers have the names of the first turn. One with values
 // that are to be trained stays as it is.
 Software folded(const Software& software);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "concord/expand/expand.h"
+#include "concord/fold/join.h"
 #include "concord/interpret.h"
 #include "concord/steps.h"
 #include "concord/testing/random_graph.h"
@@ -65,6 +66,50 @@ TEST(Fold, AnUnrolledLoopBecomesOne) {
 }
 
 // Layers keep their names: those of the first turn, and one for the loop.
+// The operations of each layer together, the layers in any order that their operands allow.
+Software in_random_order(const Software& software, std::uint32_t seed) {
+  std::map<LayerIndex, std::vector<Operation>> layers;
+  std::set<std::int32_t> missing;  // values that an operation makes, and has not yet
+  for (const Operation& operation : software.operations) {
+    layers[operation.layer].push_back(operation);
+    for (const ValueId id : operation.outputs) missing.insert(id.value);
+  }
+  std::mt19937 random(seed);
+  Software result = software;
+  result.operations.clear();
+  while (!layers.empty()) {
+    auto layer = layers.begin();
+    std::advance(layer, random() % layers.size());
+    std::set<std::int32_t> without = missing;
+    for (const Operation& operation : layer->second) {
+      for (const ValueId id : operation.outputs) without.erase(id.value);
+    }
+    const bool ready = std::ranges::all_of(layer->second, [&](const Operation& operation) {
+      return std::ranges::none_of(operation.inputs,
+                                  [&](ValueId id) { return without.contains(id.value); });
+    });
+    if (!ready) continue;
+    missing = std::move(without);
+    std::ranges::move(layer->second, std::back_inserter(result.operations));
+    layers.erase(layer);
+  }
+  return result;
+}
+
+TEST(Fold, LoopsThatAProgramDoesInTurnsAreFound) {
+  const Software nine = unrolled(9), twelve = unrolled(12);
+  const Software flat = joined({&nine, &twelve});
+  const Software whole = folded(flat);
+  ASSERT_EQ(loops_of(whole).size(), 2U);
+  for (std::uint32_t seed = 0; seed < 8; ++seed) {
+    const Software mixed = in_random_order(flat, seed);
+    const Software found = folded(mixed);
+    EXPECT_EQ(found.operations.size(), whole.operations.size()) << "seed " << seed;
+    EXPECT_EQ(loops_of(found).size(), 2U) << "seed " << seed;
+    expect_equal(mixed, found);
+  }
+}
+
 TEST(Fold, LayersAreThoseOfOneTurn) {
   const Software whole = folded(unrolled(9));
   std::vector<std::string> names;
