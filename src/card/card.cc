@@ -231,8 +231,7 @@ void Card::add_statistics(int process, const CardStatistics& of_process,
     if (is_its(by_card ? row.index : row.index / state.chip.card.groups))
       statistics.shared[i] = row;
   }
-  statistics.wires.insert(statistics.wires.end(), of_process.wires.begin(),
-                          of_process.wires.end());
+  statistics.wires.insert(statistics.wires.end(), of_process.wires.begin(), of_process.wires.end());
   statistics.row_misses += of_process.row_misses;
 }
 

@@ -130,10 +130,11 @@ bool may_reorder(const Graph& graph) {
 // In the order that the graph has, or by height (graph/order_by_height.h) where that takes less time.
 Result<Package> compile_ordered(std::shared_ptr<const Graph> graph, const ChipConfig& chip,
                                 const CompileOptions& options) {
-  Compiler as_it_is(graph, chip, options);
+  const Graph& given = *graph;
+  Compiler as_it_is(std::move(graph), chip, options);  // keeps it
   auto package = as_it_is.run();
-  if (!package.ok() || !may_reorder(*graph)) return package;
-  auto reordered = graph::ordered_by_height(*graph);
+  if (!package.ok() || !may_reorder(given)) return package;
+  auto reordered = graph::ordered_by_height(given);
   if (!reordered) return package;
   Compiler by_height(std::make_shared<const Graph>(*std::move(reordered)), chip, options);
   auto other = by_height.run();

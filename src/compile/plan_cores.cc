@@ -240,7 +240,7 @@ class CorePlanner {
 
   // A storage of which engines cannot walk what a piece wants of its block.
   std::optional<Unfit> find_unfit(const LayerOperands& operands, const Residents& residents,
-                                         const std::vector<Piece>& pieces) const {
+                                  const std::vector<Piece>& pieces) const {
     for (const Piece& piece : pieces) {
       const PlannedLayer& layer = inputs_.layers[piece.layer];
       const auto fits = [&](const StorageView& view, Start start) {

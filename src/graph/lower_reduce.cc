@@ -126,7 +126,8 @@ std::int64_t longest_part(std::int64_t count) {
 // lanes enough: what made them has the axes before on partitions. Otherwise the largest divisor.
 std::int64_t part_by_axes(const Shape& dims, std::int64_t count) {
   std::int64_t part = 1;
-  for (std::size_t i = dims.size(); i-- > 0 && part * dims[i] <= kReducedMax;) part *= dims[i];
+  for (auto dim = dims.rbegin(); dim != dims.rend() && part * *dim <= kReducedMax; ++dim)
+    part *= *dim;
   return part > 1 && count % part == 0 && count / part >= kPartsMin ? part : longest_part(count);
 }
 

@@ -187,7 +187,9 @@ TEST(SeveralCores, ThePageOfARunHasAPictureOfTheCardsAndARowForEachEngineOfEachC
 
 // What is on a wire at once, and how many bytes of data all of it is.
 std::int64_t check_wire(const std::string& name, std::vector<nlohmann::json> bars) {
-  std::ranges::sort(bars, {}, [](const auto& bar) { return bar.at("args").at("begin_cycle").template get<int>(); });
+  std::ranges::sort(bars, {}, [](const auto& bar) {
+    return bar.at("args").at("begin_cycle").template get<int>();
+  });
   std::int64_t bytes = 0, until = 0;
   for (const nlohmann::json& bar : bars) {
     const nlohmann::json& about = bar.at("args");

@@ -65,7 +65,8 @@ class DepthFirst {
 
   const std::vector<Stretch>& stretches_;
   std::vector<bool> entered_;
-  std::vector<std::pair<std::size_t, std::size_t>> way_;  // stretches, and which of their needs is next
+  std::vector<std::pair<std::size_t, std::size_t>>
+      way_;  // stretches, and which of their needs is next
   std::vector<std::size_t> order_;
 };
 
@@ -104,11 +105,14 @@ std::optional<Software> ordered_depth_first(const Software& software) {
   DepthFirst search(stretches);
   for (const bool outputs : {true, false}) {
     for (std::size_t i = 0; i < stretches.size(); ++i) {
-      const auto begin = software.operations.begin() + static_cast<std::ptrdiff_t>(stretches[i].first);
-      const bool makes_output = std::any_of(
-          begin, begin + static_cast<std::ptrdiff_t>(stretches[i].count), [&](const Operation& one) {
-            return std::ranges::any_of(one.outputs, [&](ValueId id) { return bool{is_output[id]}; });
-          });
+      const auto begin =
+          software.operations.begin() + static_cast<std::ptrdiff_t>(stretches[i].first);
+      const bool makes_output =
+          std::any_of(begin, begin + static_cast<std::ptrdiff_t>(stretches[i].count),
+                      [&](const Operation& one) {
+                        return std::ranges::any_of(one.outputs,
+                                                   [&](ValueId id) { return bool{is_output[id]}; });
+                      });
       if (makes_output || !outputs) search.visit(i);
     }
   }

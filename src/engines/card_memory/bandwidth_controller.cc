@@ -120,8 +120,7 @@ std::optional<BandwidthController::Choice> BandwidthController::choose_slice(con
   std::int64_t slices = INT64_MAX;
   any_of(asking(serves_late_), [&](std::size_t core) {
     if (!next_of(core, room)) return false;
-    slices =
-        std::min(slices, -left_of(core) / (sizes_.slice_cycles * accounts_[core].weight));
+    slices = std::min(slices, -left_of(core) / (sizes_.slice_cycles * accounts_[core].weight));
     return false;
   });
   if (slices == INT64_MAX) return std::nullopt;

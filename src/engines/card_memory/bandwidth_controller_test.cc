@@ -133,7 +133,8 @@ TEST(BandwidthController, WhatCanWaitHasEqualPartsBesideShortAsksAtOnce) {
   BandwidthController controller(of_weights({1, 1, 1}), 256);
   for (std::uint32_t core = 0; core < 3; ++core) {
     for (int i = 0; i < 30; ++i) {
-      controller.add({.cores = CoreSet{1} << core, .cost = 48, .can_wait = true, .ticket = core}, 0);
+      controller.add({.cores = CoreSet{1} << core, .cost = 48, .can_wait = true, .ticket = core},
+                     0);
     }
   }
   std::array<int, 3> sent{};

@@ -84,7 +84,7 @@ class CardMemory {
 
   const int groups_of_card_, cores_of_group_;
   const std::vector<MemoryPort*> memories_;
-  CardWakes wakes_;                                // units, memories, rings, network
+  CardWakes wakes_;  // units, memories, rings, network
   WireTrace trace_;
   std::vector<std::unique_ptr<GroupRing>> rings_;  // of each card
   std::unique_ptr<NetworkStations> network_;

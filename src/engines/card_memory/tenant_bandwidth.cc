@@ -79,8 +79,7 @@ Cycles TenantBandwidth::next(Cycles now) const {
   return next;
 }
 
-void TenantBandwidth::correct(std::uint32_t tenant, CoreSet cores, bool can_wait,
-                              Cycles cycles) {
+void TenantBandwidth::correct(std::uint32_t tenant, CoreSet cores, bool can_wait, Cycles cycles) {
   tenants_[tenant].controller->correct(cores, can_wait, cycles);
   charge(tenants_[tenant], cycles);
 }
