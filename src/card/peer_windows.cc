@@ -317,7 +317,13 @@ Status PeerWindows::take_frame(int process, PeerFrame& frame) {
     }
   }
   if (has_values_) TESSERA_RETURN_IF_ERROR(put_data(frame));
-  if (message.kind != CardMessage::Kind::kRequest) message.request = {};
+  if (message.kind != CardMessage::Kind::kRequest) {  // for whom it is, the trace names
+    engines::CardRequest request;
+    request.core = message.request.core;
+    request.dram.task = message.request.dram.task;
+    request.dram.write = message.kind == CardMessage::Kind::kDone;
+    message.request = request;
+  }
   network.arrive(departure);
   return {};
 }
