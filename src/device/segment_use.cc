@@ -133,8 +133,10 @@ void add_card_segment(const isa::CardProgram& program, std::size_t segment,
     if (event.core != card::WireEvent::kNobody) {
       const isa::Program& of = program.cores[static_cast<std::size_t>(event.core)];
       bar.task = of.segments[segment].task_first + event.task;
-      const std::uint32_t layer = of.tasks[static_cast<std::size_t>(bar.task)].layer;
-      if (layer < program.cores[0].hints.size()) bar.layer = program.cores[0].hints[layer].name;
+      if (bar.task < std::ssize(of.tasks)) {  // else another process says what is not so
+        const std::uint32_t layer = of.tasks[static_cast<std::size_t>(bar.task)].layer;
+        if (layer < program.cores[0].hints.size()) bar.layer = program.cores[0].hints[layer].name;
+      }
     }
     result.timeline.push_back(std::move(bar));
   }

@@ -684,8 +684,10 @@ Cycles LoadSaveUnit::over_bus(const Waiter& waiter, Cycles now, const CardReques
   counters_.bus.busy += cycles;
   counters_.bus.bytes += wire_bytes;
   if (wiring_.trace != nullptr && request != nullptr) {
-    wiring_.trace->add(
-        WireUse::of(*request, WireUse::Wire::kBus, wiring_.group, bus_free_ - cycles, bus_free_));
+    WireUse use =
+        WireUse::of(*request, WireUse::Wire::kBus, wiring_.group, bus_free_ - cycles, bus_free_);
+    use.bytes = waiter.bytes;
+    wiring_.trace->add(use);
   }
   for (int i = 0; i < waiter.members; ++i) {
     Wires& wires = wires_of(i);
