@@ -39,6 +39,19 @@ TEST(DramSharing, WritersBesideReadersLoseSome) {
   }
 }
 
+// The bus turns as often for less.
+TEST(DramSharing, ShortRequestsBesideWritersLoseMore) {
+  const ChipConfig chip = *load_chip_config("cloud16");
+  const DramStreams long_ones{.readers = 4, .writers = 4};
+  DramStreams short_ones = long_ones;
+  short_ones.read_bytes = short_ones.write_bytes = 512;
+  EXPECT_LT(dram_shared_bytes_per_cycle(chip, short_ones),
+            0.9 * dram_shared_bytes_per_cycle(chip, long_ones));
+  short_ones.read_bytes = short_ones.write_bytes = chip.dma.request_bytes;
+  EXPECT_EQ(dram_shared_bytes_per_cycle(chip, short_ones),
+            dram_shared_bytes_per_cycle(chip, long_ones));
+}
+
 TEST(DramSharing, APipeHasNoRows) {
   ChipConfig chip = *load_chip_config("cloud16");
   chip.dram.device = DramKind::kFlat;
