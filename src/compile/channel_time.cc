@@ -29,6 +29,11 @@ Cycles ChannelTime::take(Cycles from, Cycles cycles) {
   return at;
 }
 
+Cycles ChannelTime::busy_until(Cycles at) const {
+  const auto next = busy_.upper_bound(at);
+  return next == busy_.begin() ? at : std::max(at, std::prev(next)->second);
+}
+
 void ChannelTime::put(Cycles first, Cycles last) {
   if (last <= first) return;
   auto it = busy_.lower_bound(first);

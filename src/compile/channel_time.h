@@ -14,6 +14,9 @@ class ChannelTime {
 
   // The end of `cycles` of transfer that are asked for at `from`.
   Cycles take(Cycles from, Cycles cycles);
+  // From `at` on: when it is free; `at` where it is free then.
+  Cycles busy_until(Cycles at) const;
+  bool empty() const { return busy_.empty(); }
 
  private:
   void put(Cycles first, Cycles last);

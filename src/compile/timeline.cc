@@ -1,6 +1,7 @@
 #include "compile/timeline.h"
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <queue>
 #include <span>
@@ -23,8 +24,49 @@ namespace {
 
 using namespace isa;  // descriptors
 
-// Words of a descriptor, about: configurations write few registers twice.
-constexpr std::int64_t kDescriptorWords = 64;
+// Words of a descriptor, about.
+constexpr std::int64_t kTransferWords = 28, kComputeWords = 46;
+// Until a closed row is open.
+constexpr Cycles kRowCycles = 30;
+
+// A DMA engine's requests in flight.
+class Requests {
+ public:
+  explicit Requests(std::int64_t most = 1) : most_(most) {}
+
+  // From `at` on: when another one can be made.
+  Cycles place(Cycles at) {
+    while (!in_flight_.empty() && (in_flight_.front().done <= at || count_ == most_)) {
+      at = std::max(at, in_flight_.front().done);
+      count_ -= in_flight_.front().count;
+      in_flight_.pop_front();
+    }
+    return at;
+  }
+
+  // So many more, the last of them answered at `end`, and all in the `cycles` before. When the last one
+  // is made, if all could be at once but for their number.
+  Cycles add(std::int64_t requests, Cycles end, Cycles cycles) {
+    if (requests < most_ - count_) {
+      in_flight_.push_back({end, requests});
+      count_ += requests;
+      return 0;
+    }
+    in_flight_.clear();
+    const Cycles last =
+        end - cycles * std::min(requests, most_) / std::max<std::int64_t>(requests, 1);
+    in_flight_.push_back({last, count_ = most_});
+    return last;
+  }
+
+ private:
+  struct Answered {
+    Cycles done = 0;
+    std::int64_t count = 0;
+  };
+  std::int64_t most_, count_ = 0;
+  std::deque<Answered> in_flight_;
+};
 
 // Bytes that a row of a transfer moves through the buffer's port; 0 for a task without the buffer.
 std::int64_t buffer_bytes_of_row(const TaskDescriptor& task) {
@@ -36,8 +78,15 @@ std::int64_t buffer_bytes_of_row(const TaskDescriptor& task) {
 
 class Predictor {
  public:
-  Predictor(const ChipConfig& chip, const std::vector<TaskDescriptor>& tasks)
-      : chip_(chip), tasks_(tasks), ports_(PortSchedule::of(chip)), port_work_(chip) {
+  Predictor(const ChipConfig& chip, const std::vector<TaskDescriptor>& tasks, Cycles answer_cycles)
+      : chip_(chip),
+        tasks_(tasks),
+        answer_cycles_(answer_cycles),
+        ports_(PortSchedule::of(chip)),
+        port_work_(chip),
+        kernels_accepted_(static_cast<Cycles>(static_cast<double>(dram_pieces(chip).bytes) /
+                                              dram_sustained_bytes_per_cycle(chip))),
+        refreshed_(dram_costs(chip).peak.value() / dram_sustained_bytes_per_cycle(chip)) {
     for (std::vector<Engine>& engines : engines_) engines.resize(1);
     engines_[EngineKind::kNeural].resize(static_cast<std::size_t>(chip.neural.count));
     engines_[EngineKind::kPlanar].resize(static_cast<std::size_t>(chip.planar.count));
@@ -52,9 +101,9 @@ class Predictor {
     step_ends_.resize(steps);
   }
 
-  // A segment on a quiet core.
-  void begin_segment() {
-    const Cycles now = timeline_.cycles;
+  // A segment of so many tasks on a quiet core, which waits for the first of its descriptors.
+  void begin_segment(std::int64_t tasks) {
+    const Cycles now = timeline_.cycles + first_fetch(tasks);
     for (std::vector<Engine>& engines : engines_) {
       for (Engine& engine : engines) {
         engine = {};
@@ -70,13 +119,14 @@ class Predictor {
     dispatched_at_ = now;
     in_flight_ = {};
     channel_.clear();
+    for (Requests& requests : requests_) requests = Requests(chip_.dma.outstanding_requests);
     if (ports_) ports_->reset();
   }
 
   void run(const TaskDescriptor& task) {
     const std::span<Engine> shared = engines_of(task);
     Engine engine = together(shared, task);
-    const Cycles entered = enter();
+    const Cycles entered = enter(task);
     engine.free_at = std::max(engine.free_at, entered);
     engine.entered = entered;
     end_ = entered;
@@ -101,6 +151,21 @@ class Predictor {
     timeline_.cycles = std::max(timeline_.cycles, end_);
   }
 
+  void run_all(const std::vector<std::uint32_t>& segments) {
+    std::size_t segment_end = 0;
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      if (i == segment_end) {
+        while (segment_end < tasks_.size() && segments[segment_end] == segments[i]) ++segment_end;
+        begin_segment(static_cast<std::int64_t>(segment_end - i));
+      }
+      run(tasks_[i]);
+    }
+  }
+
+  // When kernels are on their way, as a run before has found: they are dispatched ahead of data that
+  // come before them in the order of the tasks.
+  void expect(ChannelTime kernels) { expected_ = std::move(kernels); }
+  ChannelTime take_kernels() { return std::move(kernels_); }
   Timeline take() { return std::move(timeline_); }
 
  private:
@@ -115,6 +180,17 @@ class Predictor {
     const TaskDescriptor* previous = nullptr;
     DrainingSteps draining{1};
   };
+
+  // A request of the task manager.
+  Cycles first_fetch(std::int64_t tasks) const {
+    const std::int64_t request = chip_.task_manager.fetch_bytes != 0
+                                     ? chip_.task_manager.fetch_bytes
+                                     : std::min(chip_.dma.request_bytes, 4096);
+    const DramCosts costs = dram_costs(chip_);
+    return kRowCycles + costs.latency +
+           costs.cycles(std::min(tasks * (kTransferWords + kComputeWords) * 2, request)) +
+           answer_cycles_;
+  }
 
   // Those that share the task, which begin its steps together.
   std::span<Engine> engines_of(const TaskDescriptor& task) {
@@ -142,9 +218,11 @@ class Predictor {
   }
 
   // A place in the task buffer.
-  Cycles enter() {
+  Cycles enter(const TaskDescriptor& task) {
     const TaskManagerConfig& manager = chip_.task_manager;
-    const Cycles fetched = ceil_div(kDescriptorWords, manager.configuration_words_per_cycle);
+    const bool computes = task.engine == EngineKind::kNeural || task.engine == EngineKind::kPlanar;
+    const Cycles fetched =
+        ceil_div(computes ? kComputeWords : kTransferWords, manager.configuration_words_per_cycle);
     dispatched_at_ += std::max<Cycles>(fetched, manager.dispatch_cycles);
     if (std::ssize(in_flight_) >= manager.task_buffer_entries) {
       dispatched_at_ = std::max(dispatched_at_, in_flight_.top());
@@ -249,30 +327,46 @@ class Predictor {
     }
   }
 
-  // Each step takes its share of what the task takes alone, by its rows.
+  // Each step takes its share of what the task takes alone, by its rows. The channel serves others
+  // while the first request is on its way, and the engine takes its next task when all are made.
   void run_transfer(const TaskDescriptor& task, Engine& engine) {
     const DmaTime time = dma_time(task, chip_);
-    const Cycles transfer = time.transfer();
-    const Ratio share(std::max<Cycles>(transfer, 1),
-                      std::int64_t{task.bands.images} * task.bands.rows);
+    const std::int64_t all_rows = std::int64_t{task.bands.images} * task.bands.rows;
+    const auto moving = static_cast<double>(time.transfer() - time.lead) * refreshed_;
+    const Ratio share(std::max<Cycles>(static_cast<Cycles>(moving), 1), all_rows);
     engine.free_at += time.start;
     const std::int64_t buffer_bytes = ports_ ? buffer_bytes_of_row(task) : 0;
     std::int64_t rows = 0;
     Cycles taken = 0;
     for (std::int64_t step = 0; step < task.steps(); ++step) {
-      const Cycles at = std::max(engine.free_at, granted(task, step));
       const RowRange range = task.bands.range(step);
+      const std::int64_t requests = ceil_div(time.requests * (range.last - range.first), all_rows);
+      Requests& made = requests_[task.engine];
+      const Cycles at = made.place(std::max(engine.free_at, granted(task, step)));
       rows += range.last - range.first;
-      const Cycles until = share.floor_of(rows);
-      engine.free_at = channel_.take(at, until - taken);
+      const Cycles until = share.floor_of(rows), cycles = until - taken;
       taken = until;
+      Cycles moved = transferred(task, at + time.lead, cycles);
       if (buffer_bytes > 0) {
         const Cycles passage =
             ceil_div((range.last - range.first) * buffer_bytes, chip_.dma.port_bytes);
-        engine.free_at = std::max(engine.free_at, occupy(task, step, at, passage));
+        moved = std::max(moved, occupy(task, step, at + time.lead, passage));
       }
-      finish_step(task, step, engine.free_at + time.completion);
+      const Cycles end = moved + time.completion + answer_cycles_;
+      engine.free_at = std::max(at, made.add(requests, end, cycles));
+      finish_step(task, step, end);
     }
+  }
+
+  // The end of `cycles` of the channel that are asked for at `at`. Data wait for the kernels that the
+  // memory has accepted.
+  Cycles transferred(const TaskDescriptor& task, Cycles at, Cycles cycles) {
+    if (task.engine != EngineKind::kKernel) {
+      return channel_.take(std::min(expected_.busy_until(at), at + kernels_accepted_), cycles);
+    }
+    const Cycles end = channel_.take(at, cycles);
+    kernels_.take(end - cycles, cycles);
+    return end;
   }
 
   // Nothing has come in before.
@@ -288,14 +382,18 @@ class Predictor {
 
   const ChipConfig& chip_;
   const std::vector<TaskDescriptor>& tasks_;
+  const Cycles answer_cycles_;
   std::optional<PortSchedule> ports_;
   PortWork port_work_;
+  const Cycles kernels_accepted_;  // cycles of the memory
+  const double refreshed_;         // what transfers take longer, since the memory is refreshed
   std::vector<std::size_t> first_step_;  // of each task
   std::vector<Cycles> step_ends_;
   isa::ByEngine<std::vector<Engine>> engines_;
   Cycles dispatched_at_ = 0;
   std::priority_queue<Cycles, std::vector<Cycles>, std::greater<>> in_flight_;  // ends
-  ChannelTime channel_;
+  ChannelTime channel_, kernels_, expected_;
+  isa::ByEngine<Requests> requests_;
   Cycles end_ = 0;  // of the current task so far
   Timeline timeline_;
 };
@@ -303,13 +401,15 @@ class Predictor {
 }  // namespace
 
 Timeline predict_timeline(const ChipConfig& chip, const std::vector<std::uint32_t>& segments,
-                          const std::vector<TaskDescriptor>& tasks) {
-  Predictor predictor(chip, tasks);
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    if (i == 0 || segments[i] != segments[i - 1]) predictor.begin_segment();
-    predictor.run(tasks[i]);
-  }
-  return predictor.take();
+                          const std::vector<TaskDescriptor>& tasks, Cycles answer_cycles) {
+  Predictor predictor(chip, tasks, answer_cycles);
+  predictor.run_all(segments);
+  ChannelTime kernels = predictor.take_kernels();
+  if (kernels.empty()) return predictor.take();
+  Predictor again(chip, tasks, answer_cycles);
+  again.expect(std::move(kernels));
+  again.run_all(segments);
+  return again.take();
 }
 
 }  // namespace tessera::compile

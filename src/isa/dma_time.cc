@@ -36,6 +36,7 @@ class QuietMemory {
         stripes_(chip),
         way_(chip),
         queues_(QueuePace::of(chip)),
+        costs_(dram_costs(chip)),
         data_(data),
         clocks_(chip.clock_hertz, clock_of(chip)) {
     const DramDevice* device = dram_device(chip);
@@ -49,6 +50,8 @@ class QuietMemory {
   Cycles latency() const { return channels_.empty() ? pipe_.latency() : way_.response; }
   // Whole bursts so far.
   std::int64_t bytes() const { return bytes_; }
+  // When a device begins to transfer; 0 where the memory's latency has it all.
+  Cycles first_data() const { return first_data_; }
 
   // A request's grid outlives its completion.
   void push(const DramRequest& request, Cycles now) { waiting_.push_back({request, now + 1}); }
@@ -134,8 +137,14 @@ class QuietMemory {
                          .not_before = queues_done(request, reached_)});
   }
 
+  Cycles begun(const DramTransfer& transfer) const {
+    const std::int64_t bytes = transfer.bursts * stripes_.burst_bytes();
+    return clocks_.core(transfer.done_at) - stripes_.channels() * costs_.whole_cycles(bytes);
+  }
+
   void finish(const std::optional<DramTransfer>& transfer) {
     if (!transfer) return;
+    if (first_data_ == 0) first_data_ = begun(*transfer);
     Service& service = services_[transfer->request - first_service_];
     service.done_at = std::max(service.done_at, transfer->done_at);
     service.bursts_left -= transfer->bursts;
@@ -153,6 +162,7 @@ class QuietMemory {
   const DramStripes stripes_;
   const ControllerWay way_;
   const QueuePace queues_;
+  const DramCosts costs_;
   const bool data_;
   const ClockRatio clocks_;
   std::vector<DramChannelModel> channels_;  // of a device
@@ -161,7 +171,7 @@ class QuietMemory {
   std::deque<Service> services_;
   std::size_t first_service_ = 0;
   std::int64_t queue_time_ = 0, bytes_ = 0;
-  Cycles reached_ = 0, last_ = 0;
+  Cycles reached_ = 0, last_ = 0, first_data_ = 0;
 };
 
 // About what moving `runs` runs of `bytes` takes, to weigh parts of a task against each other: whole
@@ -242,6 +252,8 @@ class TaskAlone {
             .start = start,
             .completion = memory_.latency(),
             .first = first_at_,
+            .lead = std::clamp<Cycles>(memory_.first_data() - start, 0,
+                                       cycles - start - memory_.latency()),
             .requests = requests,
             .dram_bytes = moved};
   }

@@ -13,11 +13,12 @@
 namespace tessera::isa {
 
 struct DmaTime {
-  Cycles cycles = 0;            // from its place in the engine's queue to its end
-  Cycles start = 0;             // of these: before its first request
-  Cycles completion = 0;        // of these: from the last byte out of or into DRAM to the end
-  Cycles first = 0;             // of these: until its first request is complete
-  std::int64_t requests = 0;    // about, of a long task
+  Cycles cycles = 0;          // from its place in the engine's queue to its end
+  Cycles start = 0;           // of these: before its first request
+  Cycles completion = 0;      // of these: from the last byte out of or into DRAM to the end
+  Cycles first = 0;           // of these: until its first request is complete
+  Cycles lead = 0;            // of these: the first request on its way, the channel free for others
+  std::int64_t requests = 0;  // about, of a long task
   std::int64_t dram_bytes = 0;  // whole bursts; those of a copy both ways
 
   // While it has the memory channel, or its own port, if the memory's latency is hidden.

@@ -45,6 +45,7 @@ TEST(DmaTime, OneRequest) {
   EXPECT_EQ(time.start, 1 + 8);
   EXPECT_EQ(time.completion, 20);
   EXPECT_EQ(time.transfer(), 1 + 2);
+  EXPECT_EQ(time.lead, 0);  // the latency is all behind the transfer
 }
 
 TEST(DmaTime, StepsHideTheLatencyOfThoseBefore) {
@@ -97,6 +98,8 @@ TEST(DmaTime, RowsThatAreOpenedOneAfterTheOtherInABankAreSeen) {
   auto& transfer = std::get<TransferTask>(task.config);
   transfer.dram.strides = {0, 0, 128 << 10, 1};  // 16 banks of 8 KiB: the same bank each time
   EXPECT_EQ(dma_time(task, chip).cycles, 11 + 63 * 74 + 22 + 26);
+  // The channel is free until the first row's data, of which there are 4 cycles.
+  EXPECT_EQ(dma_time(task, chip).lead, 11 + 22 + 26 - 4 - (1 + 8));
 }
 
 TEST(DmaTime, AnotherMemoryIsNotMistakenForTheOneBefore) {

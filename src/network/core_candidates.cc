@@ -184,6 +184,7 @@ compile::ShareChoice share_choice(const ChipConfig& chip, const TeamOfCores& tea
   return choice;
 }
 
+constexpr std::int64_t kShortAnswerBytes = 512;
 Result<double> predicted_cycles(const NetworkState& network) {
   TESSERA_TRY(const isa::Program program, one_core_program(network));
   std::vector<std::uint32_t> segments;  // of each task
@@ -191,8 +192,12 @@ Result<double> predicted_cycles(const NetworkState& network) {
     segments.insert(segments.end(), program.segments[s].task_last - program.segments[s].task_first,
                     s);
   }
+  // A short request to the load/save unit, and the first frame of its answer.
+  const LoadSaveConfig& unit = network.chip.card.load_save;
+  const Cycles answer =
+      1 + unit.unpack_cycles + unit.pack_cycles + ceil_div(kShortAnswerBytes, unit.port_bytes);
   return static_cast<double>(
-      compile::predict_timeline(network.chip, segments, program.tasks).cycles);
+      compile::predict_timeline(network.chip, segments, program.tasks, answer).cycles);
 }
 
 bool runs_one_core_program(const ChipConfig& chip) {

@@ -85,5 +85,31 @@ TEST(CascadeTiming, TimelineIsWithinATenthOfTheCore) {
   }
 }
 
+// Short loads, each of which waits for the memory's answer, while others are on their way.
+std::shared_ptr<const graph::Graph> short_loads() {
+  GraphBuilder builder(1);
+  auto sum = builder.input({1, 64, 1, 1});
+  for (int i = 0; i < 24; ++i) {
+    sum = builder.binary(sum, builder.input({1, 64, 1, 1}), BinaryFunction::kAdd);
+  }
+  builder.output(sum);
+  return builder.take();
+}
+
+TEST(CascadeTiming, TimelineHasShortLoadsSideBySide) {
+  for (const char* const profile : {"tessera128", "edge", "cloud16"}) {
+    const ChipConfig chip = *load_chip_config(profile);
+    const auto program = agreement::build_program(short_loads(), chip, {});
+    ASSERT_TRUE(program.ok());
+    const std::vector<std::uint32_t> segments(program->tasks.size(), 0);
+    const Cycles predicted = compile::predict_timeline(chip, segments, program->tasks).cycles;
+    const Cycles cycles = simulated(*program, chip);
+    EXPECT_LT(std::abs(predicted - cycles), cycles / 20)
+        << profile << ": " << predicted << " and " << cycles;
+    // A load/save unit between core and memory.
+    EXPECT_GE(compile::predict_timeline(chip, segments, program->tasks, 10).cycles, predicted + 20);
+  }
+}
+
 }  // namespace
 }  // namespace tessera
