@@ -261,7 +261,10 @@ Result<Reply> ClientSession::answer(const device::RunOutcome& outcome, Run& run)
   }
   if (outcome.details != nullptr) reply.body.push_back(encode_details(*outcome.details));
   json text = {{"flags", outcome.status_flags}, {"details", outcome.details != nullptr}};
-  if (outcome.details != nullptr) text["values"] = layer_values(*outcome.details);
+  if (outcome.details != nullptr) {
+    text["values"] = layer_values(*outcome.details);
+    text["bars"] = bar_bytes(*outcome.details);
+  }
   reply.text = dump(text);
   return reply;
 }

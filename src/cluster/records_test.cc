@@ -174,6 +174,32 @@ TEST(ClusterMessages, ARunsResultIsReadAsItWasAndItsEndIsKnown) {
   }
 }
 
+// Older peers read the details to their end, and what bars moved stands beside them.
+TEST(ClusterMessages, WhatBarsMovedStandsBesideTheDetails) {
+  RunResult run;
+  run.timeline.resize(3);
+  run.timeline[1] = {.engine = "dram 1", .layer = "l", .end = 4};
+  run.timeline[1].bytes = 96;
+  run.timeline[1].write = true;
+  run.timeline[1].core = 5;
+  const nlohmann::json bars = bar_bytes(run);
+  EXPECT_EQ(bars.dump(), "[[1,96,true,5]]");
+  RunResult back = parse_details(encode_details(run)).value();
+  EXPECT_EQ(back.timeline[1].bytes, 0);
+  take_bar_bytes(bars, back);
+  EXPECT_EQ(back.timeline[1].bytes, 96);
+  EXPECT_TRUE(back.timeline[1].write);
+  EXPECT_EQ(back.timeline[1].core, 5);
+  EXPECT_EQ(back.timeline[0].core, -1);
+  for (const char* const foreign :
+       {"7", "[7]", "[[3,1,true,0]]", "[[-1,1,true,0]]", "[[0,-1,true,0]]", "[[0,1,1,0]]",
+        "[[0,1,true,65]]", "[[0,1,true]]", "[[0,1e40,true,0]]"}) {
+    take_bar_bytes(nlohmann::json::parse(foreign), back);
+    EXPECT_EQ(back.timeline[0].bytes, 0) << foreign;
+    EXPECT_EQ(back.timeline[0].core, -1) << foreign;
+  }
+}
+
 TEST(ClusterAddresses, SayWhatIsWrong) {
   const auto address =
       parse_cluster_address("cluster:h:1,[::1]:2?cores=4&arch=cloud16&in_flight=3").value();

@@ -1,7 +1,10 @@
 #include "cluster/run_details.h"
 
+#include <cstdint>
+#include <cstdlib>
 #include <utility>
 
+#include "arch/card_config.h"
 #include "base/field_bytes.h"
 
 namespace tessera::cluster {
@@ -32,7 +35,7 @@ void layer(auto& way, auto& use) {
 
 void event(auto& way, auto& bar) {
   way(bar.engine), way(bar.layer), way(bar.task), way(bar.step), way(bar.begin), way(bar.end);
-  way(bar.blocked_ports), way(bar.blocked_message), way(bar.bytes), way(bar.write), way(bar.core);
+  way(bar.blocked_ports), way(bar.blocked_message);
 }
 
 void details(auto& way, auto& run) {
@@ -75,6 +78,33 @@ void take_layer_values(const nlohmann::json& values, RunResult& result) {
     LayerUse& layer = result.layers[value[0].get<std::size_t>()];
     layer.extent = static_cast<ValueExtent>(value[1].get<unsigned>());
     layer.accumulator_range = value[2].get<bool>();
+  }
+}
+
+nlohmann::json bar_bytes(const RunResult& result) {
+  nlohmann::json bars = nlohmann::json::array();
+  const TimelineEvent none;
+  for (std::size_t i = 0; i < result.timeline.size(); ++i) {
+    const TimelineEvent& bar = result.timeline[i];
+    if (bar.bytes == none.bytes && bar.write == none.write && bar.core == none.core) continue;
+    bars.push_back({i, bar.bytes, bar.write, bar.core});
+  }
+  return bars;
+}
+
+void take_bar_bytes(const nlohmann::json& bars, RunResult& result) {
+  if (!bars.is_array()) return;
+  for (const nlohmann::json& bar : bars) {
+    const bool fits =
+        bar.is_array() && bar.size() == 4 && bar[0].is_number_unsigned() &&
+        bar[1].is_number_integer() && bar[2].is_boolean() && bar[3].is_number_integer() &&
+        bar[0].get<std::size_t>() < result.timeline.size() && bar[1].get<std::int64_t>() >= 0 &&
+        std::abs(bar[3].get<std::int64_t>()) <= kCardCoresMax;
+    if (!fits) continue;
+    TimelineEvent& event = result.timeline[bar[0].get<std::size_t>()];
+    event.bytes = bar[1].get<std::int64_t>();
+    event.write = bar[2].get<bool>();
+    event.core = static_cast<decltype(event.core)>(bar[3].get<std::int64_t>());
   }
 }
 

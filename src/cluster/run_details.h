@@ -1,5 +1,5 @@
 // A run's result without its outputs as bytes, and back: cycles, engines, layers, timeline. What comes back is
-// equal to what was sent. Foreign bytes are checked.
+// equal to what was sent, but for what stands beside the bytes. Foreign bytes are checked.
 #pragma once
 
 #include <cstddef>
@@ -20,5 +20,10 @@ Result<RunResult> parse_details(std::span<const std::byte> bytes);
 nlohmann::json layer_values(const RunResult& result);
 // Into the layers of a result; what is none of that is left out.
 void take_layer_values(const nlohmann::json& values, RunResult& result);
+
+// What bars of the timeline moved and for whom, of those of which it says something: [[bar, bytes, write, core],
+// ...], likewise beside the details.
+nlohmann::json bar_bytes(const RunResult& result);
+void take_bar_bytes(const nlohmann::json& bars, RunResult& result);
 
 }  // namespace tessera::cluster

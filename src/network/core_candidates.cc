@@ -184,7 +184,6 @@ compile::ShareChoice share_choice(const ChipConfig& chip, const TeamOfCores& tea
   return choice;
 }
 
-constexpr std::int64_t kShortAnswerBytes = 512;
 Result<double> predicted_cycles(const NetworkState& network) {
   TESSERA_TRY(const isa::Program program, one_core_program(network));
   std::vector<std::uint32_t> segments;  // of each task
@@ -192,6 +191,7 @@ Result<double> predicted_cycles(const NetworkState& network) {
     segments.insert(segments.end(), program.segments[s].task_last - program.segments[s].task_first,
                     s);
   }
+  constexpr std::int64_t kShortAnswerBytes = 512;
   // A short request to the load/save unit, and the first frame of its answer.
   const LoadSaveConfig& unit = network.chip.card.load_save;
   const Cycles answer =

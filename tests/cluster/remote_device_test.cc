@@ -47,6 +47,9 @@ void expect_equal(const RunResult& remote, const RunResult& local) {
     EXPECT_EQ(remote.timeline[i].layer, local.timeline[i].layer);
     EXPECT_EQ(remote.timeline[i].begin, local.timeline[i].begin);
     EXPECT_EQ(remote.timeline[i].end, local.timeline[i].end);
+    EXPECT_EQ(remote.timeline[i].bytes, local.timeline[i].bytes);
+    EXPECT_EQ(remote.timeline[i].write, local.timeline[i].write);
+    EXPECT_EQ(remote.timeline[i].core, local.timeline[i].core);
   }
   ASSERT_EQ(remote.cores.size(), local.cores.size());
 }
