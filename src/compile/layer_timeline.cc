@@ -258,7 +258,7 @@ void LayerTimeline::compute(const LayerDemand& layer, std::size_t core, const Wa
   if (load_before_arithmetic_) span.begin = std::max({span.begin, data.all, kernels_all});
   span.end = std::max(
       {span.begin + own.compute, data.last, kernels_all + own.compute / layer.kernel_tasks});
-  engine = span.end;
+  engine = span.end - own.drain;
 }
 
 void LayerTimeline::copy(const LayerDemand& layer, std::size_t core, const Wait& data,

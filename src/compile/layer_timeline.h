@@ -70,7 +70,8 @@ struct RoomWait {
 // `bands` of the rows, all of a band first.
 struct CoreDemand {
   double compute =
-      0;  // cycles of its engines, or of the memory where it is copied in DRAM; 0: none
+      0;             // cycles of its engines, or of the memory where it is copied in DRAM; 0: none
+  double drain = 0;  // of these: when its engines are free for what does not read its results
   double steps = 1, slices = 1, bands = 1;
   std::int64_t tasks = 0;  // of all engines
   double stores = 0;       // cycles of its own DMA engine

@@ -62,6 +62,23 @@ TEST(LayerTimeline, ACoreWithMoreKernelsThanOthersWaitsLonger) {
   EXPECT_EQ(end_of(timeline), 1200 + 100);
 }
 
+// Lanes are free before their last results are there, for a layer that does not read them.
+TEST(LayerTimeline, LanesDrainBesideWhatDoesNotReadTheirResults) {
+  const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
+  for (const bool reads : {false, true}) {
+    LayerTimeline timeline(chip, 1, false);
+    LayerDemand lanes{.engines = LayerEngines::kLanes, .cores = {work(20)}};
+    lanes.cores[0].drain = 12;
+    timeline.add(lanes);
+    if (reads) {
+      lanes.operands = {{.needs = {{{.maker = 0, .writer = 0, .kept = true}}}}};
+    }
+    timeline.add(lanes);
+    EXPECT_EQ(timeline.spans().back().begin, reads ? 20 : 8);
+    EXPECT_EQ(end_of(timeline), reads ? 40 : 28);
+  }
+}
+
 TEST(LayerTimeline, KernelsWaitForRoomInTheKernelMemory) {
   const ChipConfig chip = chip_with(Arbitration::kKernelsLast);
   LayerTimeline timeline(chip, 1, false);

@@ -90,6 +90,7 @@ struct CopyWork {
 struct CoreWork {
   Cycles neural = 0, planar = 0;
   Cycles behind = 0;  // of the planar ones: until their last results are there
+  Cycles drain = 0;   // of the last planar one
   std::int64_t neural_tasks = 0, planar_tasks = 0, steps = 1;
   // Where nothing is computed: results pass the buffer on their way from memory to memory.
   Cycles loaded = 0, stored = 0;
@@ -108,6 +109,7 @@ struct CoreWork {
     (on_array ? neural : planar) += estimate_occupancy(task, chip);
     // Behind its last step a lane is free.
     if (!on_array && task.steps() > 1) behind += chip.planar.latency_cycles;
+    drain = chip.planar.latency_cycles;
     ++(on_array ? neural_tasks : planar_tasks);
     steps = std::max(steps, task.steps());
   }
@@ -129,6 +131,7 @@ struct CoreWork {
     CoreDemand result;
     result.compute =
         static_cast<double>(passes ? std::max(loaded, stored) : std::max(neural, planar));
+    if (!passes && planar > neural) result.drain = static_cast<double>(drain);
     result.steps = static_cast<double>(passes ? store_steps : steps);
     result.bands = static_cast<double>(std::max<std::int64_t>(1, bands));
     result.slices = std::max(1.0, static_cast<double>(engine_tasks) / result.bands);

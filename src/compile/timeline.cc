@@ -336,6 +336,8 @@ class Predictor {
     const Ratio share(std::max<Cycles>(static_cast<Cycles>(moving), 1), all_rows);
     engine.free_at += time.start;
     const std::int64_t buffer_bytes = ports_ ? buffer_bytes_of_row(task) : 0;
+    const auto* copy = std::get_if<CopyTask>(&task.config);
+    const bool copies = copy != nullptr && !copy->fill;
     std::int64_t rows = 0;
     Cycles taken = 0;
     for (std::int64_t step = 0; step < task.steps(); ++step) {
@@ -353,7 +355,8 @@ class Predictor {
         moved = std::max(moved, occupy(task, step, at + time.lead, passage));
       }
       const Cycles end = moved + time.completion + answer_cycles_;
-      engine.free_at = std::max(at, made.add(requests, end, cycles));
+      // A copy is done before the next task of its engine makes requests.
+      engine.free_at = copies ? end - time.start : std::max(at, made.add(requests, end, cycles));
       finish_step(task, step, end);
     }
   }
