@@ -36,8 +36,8 @@ std::int64_t buffer_bytes_of_row(const TaskDescriptor& task) {
 
 class Predictor {
  public:
-  Predictor(const ChipConfig& chip, const std::vector<TaskDescriptor>& tasks)
-      : chip_(chip), tasks_(tasks), ports_(PortSchedule::of(chip)), port_work_(chip) {
+  Predictor(const ChipConfig& chip, const std::vector<TaskDescriptor>& tasks, DataPace pace)
+      : chip_(chip), tasks_(tasks), pace_(pace), ports_(PortSchedule::of(chip)), port_work_(chip) {
     for (std::vector<Engine>& engines : engines_) engines.resize(1);
     engines_[EngineKind::kNeural].resize(static_cast<std::size_t>(chip.neural.count));
     engines_[EngineKind::kPlanar].resize(static_cast<std::size_t>(chip.planar.count));
@@ -58,7 +58,7 @@ class Predictor {
     for (std::vector<Engine>& engines : engines_) {
       for (Engine& engine : engines) {
         engine = {};
-        engine.free_at = engine.drained_at = now;
+        engine.free_at = engine.drained_at = engine.asked = now;
       }
     }
     for (Engine& engine : engines_[EngineKind::kNeural]) {
@@ -112,6 +112,8 @@ class Predictor {
     Cycles configured = 0;  // the task
     Cycles shadow = 0;      // begin of the last pass of the task before
     Cycles spaced = 0;      // no task begins behind that pass before
+    Cycles asked = 0;       // DMA: when it asked for its last step
+    bool copied = false;    // DMA: the task before was a copy
     const TaskDescriptor* previous = nullptr;
     DrainingSteps draining{1};
   };
@@ -249,18 +251,44 @@ class Predictor {
     }
   }
 
+  bool takes_time_alone(const TaskDescriptor& task) const {
+    return task.engine != EngineKind::kKernel && pace_ == DataPace::kAlone;
+  }
+
+  // Of what a transfer takes alone, what passes before its first byte, behind transfers before it.
+  Cycles access_cycles(const TaskDescriptor& task, const DmaTime& time) const {
+    if (takes_time_alone(task)) return 0;
+    const Cycles first = time.first - time.start - time.completion;
+    const Cycles bursts =
+        std::min(dram_costs(chip_).whole_cycles(time.dram_bytes), time.transfer());
+    const Cycles pace =
+        time.requests > 1 ? ceil_div(time.transfer() - first, time.requests - 1) : bursts;
+    return std::clamp<Cycles>(first - pace, 0, time.transfer() - bursts);
+  }
+
+  // When a transfer may ask for its first step: a copy, and what is behind it, when all before it is done.
+  static Cycles asks_from(const TaskDescriptor& task, Engine& engine) {
+    const auto* copy = std::get_if<CopyTask>(&task.config);
+    const bool copies = copy != nullptr && !copy->fill;
+    const bool drains = copies || engine.copied;
+    engine.copied = copies;
+    return std::max({engine.asked, engine.entered, drains ? engine.drained_at : 0});
+  }
+
   // Each step takes its share of what the task takes alone, by its rows.
   void run_transfer(const TaskDescriptor& task, Engine& engine) {
     const DmaTime time = dma_time(task, chip_);
-    const Cycles transfer = time.transfer();
-    const Ratio share(std::max<Cycles>(transfer, 1),
+    const Cycles access = access_cycles(task, time);
+    const Ratio share(std::max<Cycles>(time.transfer() - access, 1),
                       std::int64_t{task.bands.images} * task.bands.rows);
-    engine.free_at += time.start;
+    const Cycles from = asks_from(task, engine);
+    engine.asked = (takes_time_alone(task) ? std::max(from, engine.free_at) : from) + time.start;
     const std::int64_t buffer_bytes = ports_ ? buffer_bytes_of_row(task) : 0;
     std::int64_t rows = 0;
     Cycles taken = 0;
     for (std::int64_t step = 0; step < task.steps(); ++step) {
-      const Cycles at = std::max(engine.free_at, granted(task, step));
+      engine.asked = std::max(engine.asked, granted(task, step));
+      const Cycles at = std::max(engine.free_at, engine.asked + access);
       const RowRange range = task.bands.range(step);
       rows += range.last - range.first;
       const Cycles until = share.floor_of(rows);
@@ -273,6 +301,7 @@ class Predictor {
       }
       finish_step(task, step, engine.free_at + time.completion);
     }
+    engine.drained_at = end_;
   }
 
   // Nothing has come in before.
@@ -288,6 +317,7 @@ class Predictor {
 
   const ChipConfig& chip_;
   const std::vector<TaskDescriptor>& tasks_;
+  const DataPace pace_;
   std::optional<PortSchedule> ports_;
   PortWork port_work_;
   std::vector<std::size_t> first_step_;  // of each task
@@ -303,8 +333,8 @@ class Predictor {
 }  // namespace
 
 Timeline predict_timeline(const ChipConfig& chip, const std::vector<std::uint32_t>& segments,
-                          const std::vector<TaskDescriptor>& tasks) {
-  Predictor predictor(chip, tasks);
+                          const std::vector<TaskDescriptor>& tasks, DataPace pace) {
+  Predictor predictor(chip, tasks, pace);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     if (i == 0 || segments[i] != segments[i - 1]) predictor.begin_segment();
     predictor.run(tasks[i]);

@@ -5,8 +5,9 @@
 //                                  transfers share the memory channel, its gaps are filled
 //
 // Where the ports of the state buffer's banks are counted, steps reserve them as in the processor
-// (arch/port_schedule.h), in the order of the tasks. Costs are those of arch/cost.h and isa/dma_time.h: a transfer's bursts, rows and requests alone. Left
-// out are what other engines have open in DRAM and the cycle that a counter takes to be seen.
+// (arch/port_schedule.h), in the order of the tasks. Costs are those of arch/cost.h and isa/dma_time.h: a transfer's
+// bursts, rows and requests alone, but that kernels hide the memory's latency behind those before them. Left out are
+// what other engines have open in DRAM and the cycle that a counter takes to be seen.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,10 @@
 
 namespace tessera::compile {
 
+// Loads and stores wait for the others in the memory's queue, about as long as for the memory where each takes what
+// it takes alone; or, at best, for those before them alone, as kernels do.
+enum class DataPace : std::uint8_t { kAlone, kBehindEachOther };
+
 struct Timeline {
   Cycles cycles = 0;         // until everything is done
   std::vector<Cycles> ends;  // of each task
@@ -25,6 +30,7 @@ struct Timeline {
 
 // `tasks[i].id` is i, every dependency points back; segments follow each other on a quiet core.
 Timeline predict_timeline(const ChipConfig& chip, const std::vector<std::uint32_t>& segments,
-                          const std::vector<isa::TaskDescriptor>& tasks);
+                          const std::vector<isa::TaskDescriptor>& tasks,
+                          DataPace pace = DataPace::kAlone);
 
 }  // namespace tessera::compile
