@@ -2,6 +2,8 @@
 // between.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "arch/testing/flat_memory.h"
 #include "compile/buffer_layout.h"
 #include "compile/compile.h"
@@ -103,6 +105,38 @@ TEST(Cascade, ReductionsTakeRowsAsTheyAreMade) {
   builder.output(builder.reduce(x, {3}, ReduceFunction::kMaximum));
   const Program program = build(builder.take(), slow_memory_chip(24576));
   EXPECT_EQ(transferred_bytes(program), (16 * 128 * 128 + 32 * 128 * 128 + 2 * 32 * 128) * 2);
+}
+
+// Slots are as short as a row of what the planar engine filters, which has no weights to load.
+TEST(Cascade, ShortSlotsOfFiltersOnLanesDoNotEndIt) {
+  GraphBuilder builder(1);
+  auto x = builder.conv(builder.input({1, 16, 128, 128}), {32, 3, 1, 1});
+  x = builder.conv(x, {32, 3, 2, 1, 32, true});
+  builder.output(x);
+  const Program program = build(builder.take(), slow_memory_chip(6144));
+  EXPECT_EQ(transferred_bytes(program), (16 * 128 * 128 + 32 * 64 * 64) * 2);
+}
+
+// Layers of which tasks come before the last load.
+std::size_t layers_before_last_load(const Program& program) {
+  std::set<std::int32_t> before, layers;
+  for (const isa::TaskDescriptor& task : program.tasks) {
+    if (task.engine == EngineKind::kLoad) before = layers;
+    const bool computes = task.engine == EngineKind::kNeural || task.engine == EngineKind::kPlanar;
+    if (computes) layers.insert(task.layer);
+  }
+  return before.size();
+}
+
+TEST(Cascade, AnImageIsPassedOnThroughSeveralLayersWhileItComes) {
+  GraphBuilder builder(1);
+  auto x = builder.unary(builder.input({1, 3, 320, 320}), UnaryFunction::kRelu);
+  x = builder.conv(x, {16, 3, 2, 1});
+  x = builder.conv(x, {16, 1, 1, 0});
+  x = builder.conv(x, {16, 3, 1, 1, 16, true});
+  x = builder.pool(x, PoolFunction::kMaximum, 2, 2, 0);
+  builder.output(builder.conv(x, {64, 3, 2, 1}));
+  EXPECT_GE(layers_before_last_load(build(builder.take(), ChipConfig{})), 5u);
 }
 
 TEST(Cascade, WhereTheArrayIsTheBottleneckLayersRunOneByOne) {

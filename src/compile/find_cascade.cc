@@ -121,12 +121,13 @@ class Balance {
     return dram_costs(inputs_.chip).whole_cycles(bytes) - start_cycles();
   }
 
-  // Products of a slot keep the array busy for longer than they take to start.
+  // Products of a slot keep the array busy for longer than they take to start. What the planar engine filters has
+  // no weights to load, and starts at once.
   bool slots_are_long() const {
     for (const CascadeStep& step : cascade_.steps) {
       if (step.member < 0) continue;
       const PlannedLayer& layer = layer_of(step.member);
-      if (layer.kind != LayerKind::kNeural) continue;
+      if (!layer.on_array()) continue;
       const std::int64_t rows = ceil_div(layer.output.rows(), cascade_.slots);
       const std::int64_t pixels = rows * layer.output.columns();
       if (pixels < std::int64_t{2} * inputs_.chip.neural.rows) return false;

@@ -20,7 +20,7 @@ namespace {
 class Planner : private CascadeContext {
  public:
   Planner(const PlanInputs& inputs, const Table<LayerIndex, LayerIndex>& cascade_ends,
-          Passing passing)
+          const Passing& passing)
       : inputs_(inputs),
         residents_(find_residents(inputs)),
         moves_after_(find_moves_after(residents_, inputs.layers.size())),
@@ -28,17 +28,13 @@ class Planner : private CascadeContext {
         last_reads_(find_last_reads(inputs)),
         capacity_(inputs.chip.state_buffer.bytes_per_partition),
         cascade_ends_(cascade_ends),
+        passing_(passing),
         alone_(inputs.layers.size(), !inputs.options.resident || !inputs.options.cascades) {
     for (Resident& resident : residents_) {
       resident.active =
           resident.possible && inputs.options.resident && resident.layout.bytes() <= capacity_;
     }
-    if (passing == Passing::kResident) return;
-    for (StorageIndex index = 0; index < std::ssize(residents_); ++index) {
-      if (!residents_[index].active || !passes_by(index)) continue;
-      residents_[index].active = false;
-      passes_by_ = true;
-    }
+    find_passed();
   }
 
   Result<Plan> run() {
@@ -79,15 +75,31 @@ class Planner : private CascadeContext {
   PieceRoom room(std::int32_t first, std::int32_t last) const override {
     PieceRoom room = room_at(first, last);
     room.allowed = inputs_.options.tile_budget_bytes > 0 ? room.wanted : room.allowed / 4 * 3;
+    if (passing_.wide_rings) room.wanted = room.allowed;
     return room;
+  }
+
+  // Takes what is passed on out of the residents.
+  void find_passed() {
+    Table<StorageIndex, std::int32_t> behind(residents_.size(), 0);  // layers behind the input
+    for (LayerIndex at = 0; at < std::ssize(inputs_.layers) && passing_.layers > 0; ++at) {
+      if (layer(at).inputs.empty() || layer(at).kind == LayerKind::kHost) continue;
+      const StorageIndex from = layer(at).inputs[0].storage;
+      Resident& made = residents_[layer(at).output.storage];
+      const bool of_input = !residents_[from].written || behind[from] > 0;
+      if (!of_input || (made.active && !passes_by(made, behind[from]))) continue;
+      behind[layer(at).output.storage] = behind[from] + 1;
+      passes_by_ = passes_by_ || made.active;
+      made.active = false;
+    }
   }
 
   // What one layer makes, for the next one alone, of an input that comes in pieces. Resident, it keeps
   // the second waiting for the last piece, whose blocks its results get; a cascade of both goes on as
-  // the input comes.
-  bool passes_by(StorageIndex index) const {
-    const Resident& of = residents_[index];
-    if (!inputs_.options.cascades || last_reads_[index] != of.last_layer || !of.moves.empty()) {
+  // the input comes. The same of what is made of that, so many layers `behind` the input.
+  bool passes_by(const Resident& of, std::int32_t behind) const {
+    const bool read_again = last_reads_[layer(of.first_layer).output.storage] != of.last_layer;
+    if (!inputs_.options.cascades || read_again || !of.moves.empty() || behind >= passing_.layers) {
       return false;
     }
     for (LayerIndex between = of.first_layer + 1; between < of.last_layer; ++between) {
@@ -100,8 +112,8 @@ class Planner : private CascadeContext {
              cuts_by_rows(stage) && stage.output.rows() > 1;
     };
     if (of.first_layer == of.last_layer || !streams(maker) || !streams(reader)) return false;
+    if (behind > 0) return true;
     const StorageView& source = maker.inputs[0];
-    if (residents_[source.storage].written) return false;
     const std::int64_t room = (capacity_ - of.layout.bytes()) / 2;
     const BufferLayout whole(source, storage(source.storage).format,
                              inputs_.chip.state_buffer.partitions);
@@ -219,6 +231,7 @@ class Planner : private CascadeContext {
   const Table<StorageIndex, LayerIndex> last_reads_;
   const std::int64_t capacity_;
   const Table<LayerIndex, LayerIndex>& cascade_ends_;
+  const Passing passing_;
   Table<LayerIndex, bool> alone_;  // no cascade takes it
   bool passes_by_ = false;
 };
@@ -226,7 +239,7 @@ class Planner : private CascadeContext {
 }  // namespace
 
 Result<Plan> make_plan(const PlanInputs& inputs, const Table<LayerIndex, LayerIndex>& cascade_ends,
-                       Passing passing) {
+                       const Passing& passing) {
   return Planner(inputs, cascade_ends, passing).run();
 }
 

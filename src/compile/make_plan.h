@@ -9,12 +9,17 @@
 
 namespace tessera::compile {
 
-// What a layer makes, for the next one alone, of an input that comes in pieces: resident where it has
-// room, or passed on as the input comes.
-enum class Passing : std::uint8_t { kResident, kAsItComes };
+// How an input that comes in pieces is passed on as it comes.
+struct Passing {
+  // So many layers behind it pass what they make on to the next one, if that alone reads it; 0: what has room stays
+  // in the state buffer.
+  std::int32_t layers = 0;
+  // Rings of cascades take all the room that there is, not half of it: fewer and longer slots.
+  bool wide_rings = false;
+};
 
 // `cascade_ends` has for each layer the last one that a cascade which begins with it may have.
 Result<Plan> make_plan(const PlanInputs& inputs, const Table<LayerIndex, LayerIndex>& cascade_ends,
-                       Passing passing);
+                       const Passing& passing);
 
 }  // namespace tessera::compile

@@ -11,12 +11,15 @@ namespace {
 
 // Longest cascades that are tried, in layers.
 constexpr std::int32_t kLengthsTried[] = {32, 4, 3, 2};
+// Layers behind an input that pass their results on.
+constexpr std::int32_t kPassingLayersTried[] = {1, 2, 3, 4, 6};
+constexpr Passing kUsualPassing{.layers = 1};
 // Parts of a step's usual pixels that are tried: 1, 1/2 and 1/4.
 constexpr std::int64_t kStepPartsMax = 4;
 
 class Chooser {
  public:
-  Chooser(const PlanInputs& inputs, const Addresses& addresses, Passing passing)
+  Chooser(const PlanInputs& inputs, const Addresses& addresses, const Passing& passing)
       : inputs_(inputs),
         addresses_(addresses),
         passing_(passing),
@@ -41,6 +44,18 @@ class Chooser {
     return best;
   }
 
+  // The longest cascades, whatever others would take.
+  Result<Draft> first() const {
+    Draft draft;
+    TESSERA_TRY(draft.plan, make_plan(inputs_, at_most(kLengthsTried[0]), passing_));
+    TESSERA_RETURN_IF_ERROR(finish(draft));
+    predict(draft);
+    return draft;
+  }
+  // Takes a hundredth less.
+  static bool worth_it(const Draft& of, const Draft& than) {
+    return of.timeline.cycles < than.timeline.cycles * 99 / 100;
+  }
   // Where nothing was chosen yet.
   void time(Draft& of) const {
     if (of.timeline.ends.empty()) predict(of);
@@ -221,16 +236,52 @@ std::vector<LayerRange> fastest_cascades(const std::vector<Cycles>& alone,
   return result;
 }
 
-Result<Draft> choose_plan(const PlanInputs& inputs, const Addresses& addresses) {
-  const Chooser as_it_comes(inputs, addresses, Passing::kAsItComes);
-  TESSERA_TRY(Draft best, as_it_comes.run());
-  if (!best.plan.passes_by) return best;
-  const Chooser resident(inputs, addresses, Passing::kResident);
+namespace {
+
+// The other way of passing an input on that takes least with the longest cascades; the usual one where none does.
+Result<Passing> other_passing(const PlanInputs& inputs, const Addresses& addresses) {
+  Passing best = kUsualPassing;
+  Cycles least = 0;
+  for (const bool wide_rings : {false, true}) {
+    for (const std::int32_t layers : kPassingLayersTried) {
+      const Passing passing{.layers = layers, .wide_rings = wide_rings};
+      const auto draft = Chooser(inputs, addresses, passing).first();
+      if (!draft.ok() && draft.error().code == ErrorCode::kUnavailable) return draft.error();
+      if (!draft.ok() || (least != 0 && draft->timeline.cycles >= least)) continue;
+      best = passing;
+      least = draft->timeline.cycles;
+    }
+  }
+  return best;
+}
+
+// `best` without its input passed on, where that takes less.
+Status try_resident(const PlanInputs& inputs, const Addresses& addresses, Draft& best) {
+  const Chooser resident(inputs, addresses, {});
   auto other = resident.run();
-  if (!other.ok()) return best;
-  as_it_comes.time(best);
+  if (!other.ok()) return {};
+  resident.time(best);
   resident.time(*other);
-  if (other->timeline.cycles < best.timeline.cycles) return other;
+  if (other->timeline.cycles < best.timeline.cycles) best = std::move(*other);
+  return {};
+}
+
+}  // namespace
+
+Result<Draft> choose_plan(const PlanInputs& inputs, const Addresses& addresses) {
+  const Chooser usual(inputs, addresses, kUsualPassing);
+  TESSERA_TRY(Draft best, usual.run());
+  const bool begins = !best.plan.cascades.empty() && best.plan.cascades[0].first == 0;
+  if (best.plan.passes_by) TESSERA_RETURN_IF_ERROR(try_resident(inputs, addresses, best));
+  if (!begins && !best.plan.passes_by) return best;
+  TESSERA_TRY(const Passing passing, other_passing(inputs, addresses));
+  if (passing.layers == kUsualPassing.layers && !passing.wide_rings) return best;
+  const Chooser chooser(inputs, addresses, passing);
+  auto other = chooser.run();
+  if (!other.ok()) return best;
+  chooser.time(best);
+  chooser.time(*other);
+  if (Chooser::worth_it(*other, best)) return other;
   return best;
 }
 

@@ -6,7 +6,8 @@
 //
 // Then the order in DRAM and the lengths of the layers' steps that take less time.
 //
-// Where an input comes in pieces, all of that with what is made of it resident, and passed on as it comes.
+// Where an input comes in pieces, all of that with what is made of it resident, and passed on as it comes: by the
+// first layer, and by as many as take least with the longest cascades.
 #pragma once
 
 #include <cstdint>

@@ -111,5 +111,33 @@ TEST(CascadeTiming, TimelineHasShortLoadsSideBySide) {
   }
 }
 
+// With the memory of the profile.
+void expect_near_core(std::shared_ptr<const graph::Graph> graph, Cycles part) {
+  const ChipConfig chip = *load_chip_config("tessera128");
+  const auto program = agreement::build_program(std::move(graph), chip, {});
+  ASSERT_TRUE(program.ok());
+  const std::vector<std::uint32_t> segments(program->tasks.size(), 0);
+  const Cycles cycles = simulated(*program, chip);
+  const Cycles predicted = compile::predict_timeline(chip, segments, program->tasks).cycles;
+  EXPECT_LT(std::abs(predicted - cycles), cycles / part) << predicted << " and " << cycles;
+}
+
+TEST(CascadeTiming, AnImageThatComesInPiecesIsTimedWithinATenth) {
+  GraphBuilder builder(1);
+  auto x = builder.unary(builder.input({1, 3, 320, 320}), UnaryFunction::kRelu);
+  x = builder.conv(x, {16, 3, 2, 1});
+  builder.output(builder.pool(x, PoolFunction::kMaximum, 2, 2, 0));
+  expect_near_core(builder.take(), 10);
+}
+
+// Each waits for the memory while the one before it comes.
+TEST(CascadeTiming, SmallKernelsBehindEachOtherAreTimedWithinATwentieth) {
+  GraphBuilder builder(1);
+  auto x = builder.input({1, 128, 2, 2});
+  for (int i = 0; i < 24; ++i) x = builder.conv(x, {128, 1, 1, 0});
+  builder.output(x);
+  expect_near_core(builder.take(), 20);
+}
+
 }  // namespace
 }  // namespace tessera
