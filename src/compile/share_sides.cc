@@ -268,7 +268,7 @@ class SideFinder {
       work.moving_of_cores.resize(cores_);
       const isa::DmaTime time = isa::dma_time(task, chip_);
       work.of_cores[core] += static_cast<double>(time.cycles);
-      work.moving_of_cores[core] += static_cast<double>(time.transfer());
+      work.moving_of_cores[core] += static_cast<double>(time.transfer() - time.lead);
       work.moving += static_cast<double>(time.transfer());
       ++work.tasks;
       work.steps = std::max(work.steps, task.steps());
@@ -280,6 +280,14 @@ class SideFinder {
     if (!isa::reads_results_of(task, before, chip_.state_buffer.partitions)) return 0;
     return neural_drain_cycles(chip_.neural,
                                isa::product_work(std::get<isa::NeuralTask>(before.config), chip_));
+  }
+
+  // What a core takes that comes to a memory in turns with others until it is done: it waits for half of their
+  // turns.
+  static double in_turns(const std::vector<double>& of_cores, std::size_t core, double part) {
+    double others = -of_cores[core];
+    for (const double of_core : of_cores) others += std::min(of_cores[core], of_core);
+    return of_cores[core] + part * others / 2;
   }
 
   // What is copied lies in one memory, and so does where it goes. Cores that copy at once share them:
@@ -297,9 +305,10 @@ class SideFinder {
     for (std::size_t core = 0; core < cores_; ++core) {
       if (copies.of_cores[core] == 0) continue;
       side.cores[core].compute = static_cast<double>(side.compute);
-      // Long ones come to the memory in turns; of small ones, of a step, nothing but moving is work.
-      side.shares[core] = copies.steps > 1 ? std::max(copies.of_cores[core], in_memory / 2)
-                                           : copies.moving_of_cores[core];
+      // They come to the memory in turns. Of small ones, of a step, nothing but moving is work.
+      side.shares[core] = copies.steps > 1
+                              ? std::max(copies.of_cores[core], in_memory / 2)
+                              : in_turns(copies.moving_of_cores, core, busiest_memory(layer));
     }
   }
   // The part of a layer's copies that the busiest memory reads and writes, where storages lie in memories in
