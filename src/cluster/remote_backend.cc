@@ -263,7 +263,8 @@ Status RemoteBackend::take(const Message& answer, const device::RunViews& views,
   for (std::size_t i = 0; fits && i < blocks.size(); ++i) {
     if (blocks[i] != 0) continue;
     const std::size_t bytes = properties_.values ? views.outputs[i].size() : 0;
-    fits = next < pieces.size() && pieces[next++].size() == bytes;
+    fits = next < pieces.size() && pieces[next].size() == bytes;
+    ++next;
   }
   if (!fits || pieces.size() != next + (has_details ? 1 : 0)) {
     return Error{ErrorCode::kInternal, "a node's answer has outputs of other sizes"};
