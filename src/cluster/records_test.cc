@@ -193,7 +193,8 @@ TEST(ClusterMessages, WhatBarsMovedStandsBesideTheDetails) {
   EXPECT_EQ(back.timeline[0].core, -1);
   for (const char* const foreign :
        {"7", "[7]", "[[3,1,true,0]]", "[[-1,1,true,0]]", "[[0,-1,true,0]]", "[[0,1,1,0]]",
-        "[[0,1,true,65]]", "[[0,1,true]]", "[[0,1e40,true,0]]"}) {
+        "[[0,1,true,65]]", "[[0,1,true,-2]]", "[[0,1,true,-9223372036854775808]]", "[[0,1,true]]",
+        "[[0,1e40,true,0]]"}) {
     take_bar_bytes(nlohmann::json::parse(foreign), back);
     EXPECT_EQ(back.timeline[0].bytes, 0) << foreign;
     EXPECT_EQ(back.timeline[0].core, -1) << foreign;

@@ -1,7 +1,6 @@
 #include "cluster/run_details.h"
 
 #include <cstdint>
-#include <cstdlib>
 #include <utility>
 
 #include "arch/card_config.h"
@@ -94,12 +93,13 @@ nlohmann::json bar_bytes(const RunResult& result) {
 
 void take_bar_bytes(const nlohmann::json& bars, RunResult& result) {
   if (!bars.is_array()) return;
+  const TimelineEvent none;
   for (const nlohmann::json& bar : bars) {
     const bool fits =
         bar.is_array() && bar.size() == 4 && bar[0].is_number_unsigned() &&
         bar[1].is_number_integer() && bar[2].is_boolean() && bar[3].is_number_integer() &&
         bar[0].get<std::size_t>() < result.timeline.size() && bar[1].get<std::int64_t>() >= 0 &&
-        std::abs(bar[3].get<std::int64_t>()) <= kCardCoresMax;
+        bar[3].get<std::int64_t>() >= none.core && bar[3].get<std::int64_t>() <= kCardCoresMax;
     if (!fits) continue;
     TimelineEvent& event = result.timeline[bar[0].get<std::size_t>()];
     event.bytes = bar[1].get<std::int64_t>();
