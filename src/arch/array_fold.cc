@@ -82,14 +82,17 @@ PortValues port_values(const ProductWork& work, const Part& part, const Tile& at
   return {std::min(turns * at_once.pixels() * part.taps, fresh), rows * window};
 }
 
-// Cycles that a moving column needs for the pixels of `at_once` to come through the port, where the
-// next column is `tile` further.
-std::int64_t column_pace(const ProductWork& work, const Part& part, const Tile& at_once,
-                         const Tile& tile) {
-  const std::int64_t values = work.cut == BlockCut::kIm2col
-                                  ? port_values(work, part, at_once, tile, 1).fresh
-                                  : at_once.pixels();
-  return std::max<std::int64_t>(1, ceil_div(values, work.port_elements));
+// Elements of a partition that a moving column takes through the port for the pixels of `at_once`, where
+// the next column is `tile` further.
+std::int64_t column_elements(const ProductWork& work, const Part& part, const Tile& at_once,
+                             const Tile& tile) {
+  return work.cut == BlockCut::kIm2col ? port_values(work, part, at_once, tile, 1).fresh
+                                       : at_once.pixels();
+}
+
+// Cycles that a moving column needs for that.
+std::int64_t column_pace(const ProductWork& work, std::int64_t elements) {
+  return std::max<std::int64_t>(1, ceil_div(elements, work.port_elements));
 }
 
 // Moving columns of `tiles` tiles below each other take turns where that is faster; a group at the end
@@ -106,6 +109,7 @@ void take_turns(const NeuralEngineConfig& config, const ProductWork& work, const
     if (pace * passes.turns >= passes.pace * tiles) continue;
     passes.pace = pace;
     passes.turns = tiles;
+    passes.elements = ceil_div(tiles, turns) * values.fresh;
   }
 }
 
@@ -190,14 +194,16 @@ ChainPasses passes_in(const NeuralEngineConfig& config, const ProductWork& work,
   for (std::int64_t h = 1; h <= std::min(tile.h, places.side_by_side); ++h) {
     const Tile at_once{h, std::min(tile.w, places.side_by_side / h)};
     const Tile sharing{ceil_div(tile.h, at_once.h), ceil_div(tile.w, at_once.w)};
+    const std::int64_t elements = column_elements(work, part, at_once, tile);
     ChainPasses passes{.count = part.count * sharing.pixels(),
-                       .pace = column_pace(work, part, at_once, tile),
+                       .pace = column_pace(work, elements),
+                       .elements = elements,
                        .side_by_side = at_once.pixels(),
                        .stacked = places.stacked};
     if (work.cut == BlockCut::kChannel) {
       passes.count = part.count * ceil_div(pixels_read(work, sharing), places.stacked);
-      passes.pace = std::max<std::int64_t>(
-          1, ceil_div(at_once.pixels() * places.stacked, work.port_elements));
+      passes.elements = at_once.pixels() * places.stacked;
+      passes.pace = column_pace(work, passes.elements);
       passes.loads = reads_of_row(config, work, std::min(sharing.h, work.kernel_h));
     }
     take_turns(config, work, part, at_once, tile, columns.h, passes);
@@ -216,6 +222,7 @@ ChainPasses filled_passes(const NeuralEngineConfig& config, const ProductWork& w
   const std::int64_t pixels = ceil_div(filled, of_pixel) + 1;
   return {.count = part.count * ceil_div(pixels_read(work, tile) * of_pixel, filled),
           .pace = ceil_div(pixels, work.port_elements),
+          .elements = pixels,
           .loads = reads_of_row(config, work, std::min(tile.h, work.kernel_h)),
           .stacked = pixels,
           .filled_rows = filled};
@@ -268,7 +275,9 @@ ArrayFold unfolded(const NeuralEngineConfig& config, const ProductWork& work, st
   const Parts parts = parts_of(config, work, taps);
   const std::int64_t times = work.cut == BlockCut::kIm2col ? 1 : taps;
   const auto passes = [&](const Part& part) {
-    return ChainPasses{.count = part.count * times, .pace = column_pace(work, part, {}, {})};
+    const std::int64_t elements = column_elements(work, part, {}, {});
+    return ChainPasses{
+        .count = part.count * times, .pace = column_pace(work, elements), .elements = elements};
   };
   return {
       .full = passes(parts.full), .rest = passes(parts.rest), .result_cycles = work.post_cycles};
@@ -416,6 +425,7 @@ std::optional<TapFold> taps_of_tile(const NeuralEngineConfig& config, const Prod
   const auto passes = [&](const Part& part) {
     return ChainPasses{.count = part.count * blocks,
                        .pace = ceil_div(tile.pixels(), work.port_elements),
+                       .elements = tile.pixels(),
                        .loads = reads_of_row(config, work, std::min(kernel_rows, work.kernel_h)),
                        .stacked = tile.pixels()};
   };
@@ -492,6 +502,7 @@ std::optional<CutFold> cut_fold(const NeuralEngineConfig& config, const ProductW
                  .full = {},
                  .rest = {.count = 1,
                           .pace = ceil_div(touched, work.port_elements),
+                          .elements = touched,
                           .side_by_side = touched},
                  .result_cycles = result_cycles(config, work, touched, config.columns)},
         .blocks = ceil_div(pixels * shape.output_channels, config.columns)};
@@ -506,6 +517,10 @@ std::optional<CutFold> cut_fold(const NeuralEngineConfig& config, const ProductW
 
 Cycles stream_cycles(const ChainPasses& passes, std::int64_t columns) {
   return ceil_div(columns * passes.pace, passes.turns);
+}
+
+std::int64_t stream_elements(const ChainPasses& passes, std::int64_t columns) {
+  return ceil_div(columns * passes.elements, passes.turns);
 }
 
 ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work,

@@ -96,6 +96,8 @@ struct ChainPasses {
   std::int64_t count = 0;
   // Cycles that `turns` moving columns take: those below each other in the image that take turns.
   std::int64_t pace = 1, turns = 1;
+  // Elements of a partition that come through its port for those columns.
+  std::int64_t elements = 1;
   std::int64_t loads = 1;  // times R cycles that the next tile takes: reads of kernel memory a row
   // Pixels in rows and columns of their own, and in rows of the same columns, blocks along channels.
   std::int64_t side_by_side = 1, stacked = 1;
@@ -105,6 +107,8 @@ struct ChainPasses {
 
 // Cycles of one pass of `columns` moving columns, weights aside.
 Cycles stream_cycles(const ChainPasses& passes, std::int64_t columns);
+// Elements that a partition delivers for it.
+std::int64_t stream_elements(const ChainPasses& passes, std::int64_t columns);
 
 struct ArrayFold {
   std::int64_t groups = 1;              // in the array at once

@@ -62,6 +62,7 @@ struct Chains {
   Cycles last_stream = 0;  // moving columns only
   Cycles last_drain = 0;   // until the post-processor leaves its bank
   std::int64_t stall_thousandths = 0;
+  std::int64_t moving_elements = 0;  // of a partition
 };
 
 // `repeat` chains over `pixels` moving columns cut into PSUM banks: passes that are alike,
@@ -134,6 +135,11 @@ class PassCost {
     const Cycles post = serial_ ? cycles + (post_cycles_ - 1) * n : n * post_cycles_;
     return std::max(cycles, post);
   }
+  std::int64_t moving_elements(std::int64_t n) const {
+    if (work_.channel_wise || work_.transpose) return 0;
+    return work_.column_repeats * (band_.earlier.count * stream_elements(band_.earlier, n) +
+                                   band_.passes.count * stream_elements(band_.passes, n));
+  }
   std::int64_t stall_thousandths(std::int64_t n) const {
     return (band_.earlier.count + band_.passes.count) *
            (config_.tile_stall_thousandths +
@@ -180,6 +186,7 @@ void add_chains(const NeuralEngineConfig& config, const ProductWork& work, Band 
   const auto add = [&](std::int64_t n, std::int64_t times) {
     chains.cycles += times * (cost.but_last(n) + cost.last_pass(n, hidden));
     chains.stall_thousandths += times * cost.stall_thousandths(n);
+    chains.moving_elements += times * cost.moving_elements(n);
   };
   add(most, band.repeat * (parts - shorter));
   if (shorter != 0) add(last, band.repeat * shorter);
@@ -392,14 +399,16 @@ Chains transpose_chains(const NeuralEngineConfig& config, const ProductWork& wor
 }
 
 // Output-stationary: `repeat` sets of `folds` folds of R x C sums, `depth` values streamed for
-// each.
+// each, `at_once` of them from one partition.
 struct FoldBand {
-  std::int64_t repeat = 1, folds = 1, depth = 1, pace = 1;
+  std::int64_t repeat = 1, folds = 1, depth = 1, at_once = 1;
 };
 
 void add_folds(const NeuralEngineConfig& config, const ProductWork& work, const FoldBand& band,
                Chains& chains) {
-  const Cycles stream = band.depth * band.pace * work.column_repeats * work.kernel_repeats;
+  const std::int64_t pace = ceil_div(band.at_once, work.port_elements);
+  const std::int64_t depth = band.depth * work.column_repeats * work.kernel_repeats;
+  const Cycles stream = depth * pace;
   const Cycles post = (work.post_cycles - 1) * config.rows;
   const Cycles fold = config.folds == Folds::kSerial
                           ? stream + config.rows + config.columns - 2 + post
@@ -407,6 +416,9 @@ void add_folds(const NeuralEngineConfig& config, const ProductWork& work, const 
   chains.cycles += band.repeat * band.folds * fold;
   chains.stall_thousandths +=
       band.repeat * band.folds * (config.tile_stall_thousandths + config.command_stall_thousandths);
+  if (!work.channel_wise && !work.transpose) {
+    chains.moving_elements += band.repeat * band.folds * depth * band.at_once;
+  }
   chains.last_pass = fold;
   chains.last_stream = stream + post;
 }
@@ -441,7 +453,7 @@ Chains output_stationary_folds(const NeuralEngineConfig& config, const ProductWo
               {.repeat = work.channel_wise ? blocks : work.groups * blocks,
                .folds = ceil_div(share, config.rows),
                .depth = std::max<std::int64_t>(1, taps * channels),
-               .pace = ceil_div(at_once, work.port_elements)},
+               .at_once = at_once},
               chains);
   });
   return chains;
@@ -477,36 +489,51 @@ TransposeBlocks transpose_blocks(const MatrixExtents& matrix, const BlockExtents
                     passes_along(matrix.columns, p, block.columns)};
 }
 
-Cycles neural_step_cycles(const NeuralEngineConfig& config, const ProductWork& work,
-                          const StepRows& step, StepSharing sharing, const EngineShare& share) {
+ArrayStep array_step(const NeuralEngineConfig& config, const ProductWork& work,
+                       const StepRows& step, StepSharing sharing, const EngineShare& share) {
   const Chains chains = chains_of(config, work, {step, sharing, share});
   const Cycles cycles = chains.cycles + ceil_div(chains.stall_thousandths, 1000);
-  return core_cycles(config,
-                     step.last_of_task ? cycles - chains.last_pass + chains.last_stream : cycles);
+  const Cycles charged =
+      step.last_of_task ? cycles - chains.last_pass + chains.last_stream : cycles;
+  return {core_cycles(config, charged), chains.moving_elements};
+}
+
+Cycles neural_step_cycles(const NeuralEngineConfig& config, const ProductWork& work,
+                          const StepRows& step, StepSharing sharing, const EngineShare& share) {
+  return array_step(config, work, step, sharing, share).cycles;
 }
 
 namespace {
 
 // Of `engines` that share a step, the longest. Engine 0 has the most blocks; the one with the rest
 // block, fewer of which fit beside each other than full ones, may all the same take longer.
-Cycles longest_share(const NeuralEngineConfig& config, const ProductWork& work,
-                     const StepRows& step, StepSharing sharing, std::int64_t engines) {
+ArrayStep longest_share(const NeuralEngineConfig& config, const ProductWork& work,
+                         const StepRows& step, StepSharing sharing, std::int64_t engines) {
   const auto of = [&](std::int64_t engine) {
-    return neural_step_cycles(config, work, step, sharing, {.index = engine, .count = engines});
+    return array_step(config, work, step, sharing, {.index = engine, .count = engines});
   };
   const std::int64_t width =
       work.channel_wise ? std::min(config.rows, config.columns) : config.columns;
   const std::int64_t all = work.channel_wise ? channels_of(work) : work.output_channels;
   const std::int64_t owner = all / width % engines;
   const bool other = sharing == StepSharing::kBroadcast && all % width != 0 && owner != 0;
-  return other ? std::max(of(0), of(owner)) : of(0);
+  ArrayStep longest = of(0);
+  if (!other) return longest;
+  const ArrayStep owners = of(owner);
+  return {std::max(longest.cycles, owners.cycles),
+          std::max(longest.moving_elements, owners.moving_elements)};
 }
 
 }  // namespace
 
+ArrayStep array_step(const NeuralEngineConfig& config, const ProductWork& work,
+                       const StepRows& step, StepSharing sharing) {
+  return longest_share(config, work, step, sharing, config.count);
+}
+
 Cycles neural_step_cycles(const NeuralEngineConfig& config, const ProductWork& work,
                           const StepRows& step, StepSharing sharing) {
-  return longest_share(config, work, step, sharing, config.count);
+  return array_step(config, work, step, sharing).cycles;
 }
 
 LastPass neural_last_pass(const NeuralEngineConfig& config, const ProductWork& work,
@@ -530,8 +557,11 @@ StepSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork& 
   if (engines == 1 || work.transpose) return StepSharing::kBroadcast;
   if (work.across_channels) return StepSharing::kUnicast;
   const StepRows step{0, rows, false};
-  const Cycles broadcast = longest_share(config, work, step, StepSharing::kBroadcast, engines);
-  const Cycles unicast = longest_share(config, work, step, StepSharing::kUnicast, engines);
+  const auto cycles = [&](StepSharing sharing) {
+    return longest_share(config, work, step, sharing, engines).cycles;
+  };
+  const Cycles broadcast = cycles(StepSharing::kBroadcast);
+  const Cycles unicast = cycles(StepSharing::kUnicast);
   return unicast < broadcast ? StepSharing::kUnicast : StepSharing::kBroadcast;
 }
 

@@ -142,6 +142,18 @@ Cycles neural_step_cycles(const NeuralEngineConfig& config, const ProductWork& w
 // On all engines of the core: what the one that takes longest takes.
 Cycles neural_step_cycles(const NeuralEngineConfig& config, const ProductWork& work,
                           const StepRows& step, StepSharing sharing);
+// Those cycles, and what comes through the ports of the state buffer meanwhile: elements of the moving
+// operand that a partition delivers, those that the input buffer keeps from the moving column before
+// left out. Not said (0) of channel-wise work and transpositions, whose elements are read once.
+struct ArrayStep {
+  Cycles cycles = 0;
+  std::int64_t moving_elements = 0;
+};
+ArrayStep array_step(const NeuralEngineConfig& config, const ProductWork& work,
+                       const StepRows& step, StepSharing sharing, const EngineShare& share);
+// On all engines of the core: the most of any.
+ArrayStep array_step(const NeuralEngineConfig& config, const ProductWork& work,
+                       const StepRows& step, StepSharing sharing);
 // A task's last pass, behind which the first weights of the next task load.
 struct LastPass {
   Cycles cycles = 0;

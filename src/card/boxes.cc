@@ -199,17 +199,19 @@ void Boxes::settle_offer(Box first, Cycles now) {
 
 engines::StepEngine::PortShare Boxes::port_share(engines::BoxLayout::Range engines,
                                                  Cycles preparation, Cycles now) {
-  Cycles occupancy = 0;
+  ArrayStep most;
   for (int e = engines.first; e < engines.last; ++e) {
-    occupancy = std::max(occupancy, engine(static_cast<Box>(e)).occupancy());
+    const ArrayStep alone = engine(static_cast<Box>(e)).alone();
+    most.cycles = std::max(most.cycles, alone.cycles);
+    most.moving_elements = std::max(most.moving_elements, alone.moving_elements);
   }
-  if (occupancy == 0) return {};
+  if (most.cycles == 0) return {};
   const engines::StepEngine& leader = engine(static_cast<Box>(engines.first));
   const isa::TaskDescriptor& task = *control.task(leader.offered_task()).descriptor;
   const PortSlot slot = ports->reserve(
-      now, occupancy, port_work.of(task, leader.offered_step(), occupancy, leader.port_readers()),
+      now, most.cycles, port_work.of(task, leader.offered_step(), most, leader.port_readers()),
       preparation);
-  return {.wait = slot.begin - now - preparation, .longer = Ratio(slot.length(), occupancy)};
+  return {.wait = slot.begin - now - preparation, .longer = Ratio(slot.length(), most.cycles)};
 }
 
 TimeAccount& Boxes::account(Box box) {

@@ -23,9 +23,9 @@ class PortsAlone {
   PortsAlone(const TaskDescriptor& task, const ChipConfig& chip)
       : task_(task), ports_(PortSchedule::of(chip)), work_(chip) {}
 
-  Cycles of(std::int64_t step, Cycles occupancy, std::int64_t readers = 1) {
-    if (!ports_ || occupancy == 0) return occupancy;
-    return ports_->alone(occupancy, work_.of(task_, step, occupancy, readers));
+  Cycles of(std::int64_t step, const ArrayStep& alone, std::int64_t readers = 1) {
+    if (!ports_ || alone.cycles == 0) return alone.cycles;
+    return ports_->alone(alone.cycles, work_.of(task_, step, alone, readers));
   }
 
  private:
@@ -55,7 +55,7 @@ Cycles neural_cycles(const TaskDescriptor& task, const ChipConfig& chip) {
   PortsAlone ports(task, chip);
   const std::int64_t readers = sharing == NeuralSharing::kUnicast ? config.count : 1;
   const auto occupancy_of = [&](std::int64_t step, const StepRows& rows) {
-    return ports.of(step, neural_step_cycles(config, work, rows, sharing), readers);
+    return ports.of(step, array_step(config, work, rows, sharing), readers);
   };
   // Images are alike but for the last step of the task.
   std::vector<Cycles> of_band;
@@ -76,7 +76,7 @@ Cycles planar_task_cycles(const TaskDescriptor& task, const ChipConfig& chip) {
       task, kPlanarStepsDraining, chip.planar.task_start_cycles, chip.planar.latency_cycles,
       [&](std::int64_t step) {
         return ports.of(
-            step, planar_cycles(chip.planar, planar_work(task.config, task.bands.range(step))));
+            step, {planar_cycles(chip.planar, planar_work(task.config, task.bands.range(step)))});
       });
 }
 
@@ -97,7 +97,7 @@ Cycles transfer_cycles(const TaskDescriptor& task, const ChipConfig& chip) {
     const RowRange rows = task.bands.range(step);
     const std::int64_t bytes = (rows.last - rows.first) * row;
     const Cycles dense = ceil_div(bytes, port);
-    blocked += ports.of(step, dense) - dense;
+    blocked += ports.of(step, {.cycles = dense}) - dense;
     passage += apart ? ceil_div(bytes, scatter) : dense;
   }
   const std::int64_t requests = std::max<std::int64_t>(1, time.requests);

@@ -250,13 +250,13 @@ class Predictor {
     step_ends_[first_step_[task.id] + static_cast<std::size_t>(step)] = end_;
   }
 
-  // The end of a step that begins at `at` or later and takes `occupancy` cycles where no ports are
+  // The end of a step that begins at `at` or later and takes the cycles of `alone` where no ports are
   // in its way. No task to come begins before the one dispatched last.
-  Cycles occupy(const TaskDescriptor& task, std::int64_t step, Cycles at, Cycles occupancy,
+  Cycles occupy(const TaskDescriptor& task, std::int64_t step, Cycles at, const ArrayStep& alone,
                 std::int64_t readers = 1) {
-    if (!ports_ || occupancy == 0) return at + occupancy;
-    const auto demands = port_work_.of(task, step, occupancy, readers);
-    return ports_->reserve(dispatched_at_, occupancy, demands, at - dispatched_at_).end;
+    if (!ports_ || alone.cycles == 0) return at + alone.cycles;
+    const auto demands = port_work_.of(task, step, alone, readers);
+    return ports_->reserve(dispatched_at_, alone.cycles, demands, at - dispatched_at_).end;
   }
 
   bool two_register_sets() const { return chip_.task_manager.configuration_sets > 1; }
@@ -299,7 +299,7 @@ class Predictor {
       Cycles at = draining.begin(std::max(engine.free_at, granted(task, step)));
       if (step == 0) at = behind ? weights_loaded(task, engine, first, at) : at + first;
       engine.free_at =
-          occupy(task, step, at, neural_step_cycles(config, work, rows_of_step, sharing),
+          occupy(task, step, at, array_step(config, work, rows_of_step, sharing),
                  sharing == StepSharing::kUnicast ? config.count : 1);
       engine.drained_at = engine.free_at + drain;
       draining.add(engine.drained_at);
@@ -319,8 +319,9 @@ class Predictor {
       const Cycles at = draining.begin(std::max(engine.free_at, granted(task, step)));
       engine.free_at =
           occupy(task, step, at,
-                 planar_cycles(chip_.planar, planar_work(task.config, task.bands.range(step)),
-                               task.header.sharing, most));
+                 {.cycles = planar_cycles(chip_.planar,
+                                          planar_work(task.config, task.bands.range(step)),
+                                          task.header.sharing, most)});
       engine.drained_at = engine.free_at + chip_.planar.latency_cycles;
       draining.add(engine.drained_at);
       finish_step(task, step, engine.drained_at);
@@ -352,7 +353,7 @@ class Predictor {
       if (buffer_bytes > 0) {
         const Cycles passage =
             ceil_div((range.last - range.first) * buffer_bytes, chip_.dma.port_bytes);
-        moved = std::max(moved, occupy(task, step, at + time.lead, passage));
+        moved = std::max(moved, occupy(task, step, at + time.lead, {.cycles = passage}));
       }
       const Cycles end = moved + time.completion + answer_cycles_;
       // A copy is done before the next task of its engine makes requests.

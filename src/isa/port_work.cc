@@ -93,31 +93,15 @@ class PortWork::Step {
 
 namespace {
 
-// Input pixels that enter side by side, at most, where output pixels share what they read.
-std::int64_t pixels_side_by_side(const KernelImageShape& image, const ChipConfig& chip) {
-  if (image.taps == 1 || image.channels > chip.neural.rows) return 1;
-  return std::clamp<std::int64_t>(chip.neural.rows / image.channels, 1,
-                                  chip.neural.fold_pixels_max);
-}
-
-// Elements that the moving operand's partition delivers while the array streams for `occupancy`.
+// Elements that the moving operand's partition delivers.
 std::int64_t moving_elements(const NeuralTask& task, const ChipConfig& chip, RowRange rows,
-                             Cycles occupancy) {
+                             const ArrayStep& alone) {
   const ProductConfig& product = task.product;
-  const std::int64_t port = chip.state_buffer.port_elements;
+  if (!product.image.channel_wise) return alone.moving_elements;
   const std::int64_t taps = std::int64_t{product.kernel_h} * product.kernel_w;
-  if (product.image.cut == BlockCut::kIm2col) {
-    // Those taps of a column that the column before had are in the shifter.
-    const std::int64_t arriving =
-        std::int64_t{std::min(product.stride_w, product.kernel_w)} * product.kernel_h;
-    return occupancy * std::min(port, arriving);
-  }
-  if (product.image.channel_wise) {
-    const std::int64_t pixels = (rows.last - rows.first) * task.output.columns;
-    const std::int64_t blocks = ceil_div(product.image.groups, chip.state_buffer.partitions);
-    return std::min(occupancy * port, pixels * taps * blocks);
-  }
-  return occupancy * std::min(port, pixels_side_by_side(product.image, chip));
+  const std::int64_t pixels = (rows.last - rows.first) * task.output.columns;
+  const std::int64_t blocks = ceil_div(product.image.groups, chip.state_buffer.partitions);
+  return std::min(alone.cycles * chip.state_buffer.port_elements, pixels * taps * blocks);
 }
 
 // `moving`: elements of the moving operand that a partition delivers, at least.
@@ -168,7 +152,7 @@ PortWork::PortWork(const ChipConfig& chip)
           ceil_div(chip.state_buffer.bytes_per_partition, std::max(1, chip.state_buffer.banks))) {}
 
 std::span<const PortDemand> PortWork::of(const TaskDescriptor& task, std::int64_t step,
-                                         Cycles occupancy, std::int64_t readers) {
+                                         const ArrayStep& alone, std::int64_t readers) {
   demands_.clear();
   if (chip_.state_buffer.banks == 0) return demands_;
   Step ports(*this);
@@ -178,7 +162,7 @@ std::span<const PortDemand> PortWork::of(const TaskDescriptor& task, std::int64_
     // The planar engine has its inputs in line buffers.
     const std::int64_t moving = task.engine == EngineKind::kPlanar
                                     ? 0
-                                    : readers * moving_elements(*neural, chip_, rows, occupancy);
+                                    : readers * moving_elements(*neural, chip_, rows, alone);
     neural_ports(*neural, image, rows, moving, ports);
   } else if (const auto* planar = std::get_if<PlanarTask>(&task.config)) {
     planar_ports(*planar, image, rows, ports);

@@ -7,9 +7,8 @@
 // partitions work side by side, so a step wants what one partition has of it. What lies across
 // banks wants of each bank what lies there.
 //
-//   product      the moving operand, once for each pass of the array: while the array streams, an
-//                element a cycle; with several taps a cycle as many as the shifter takes in,
-//                at most `port_elements`. Of a stationary operand in the buffer each row once.
+//   product      the moving operand for each pass of the array: what the pass takes through the port
+//                (arch/cost.h, ArrayStep). Of a stationary operand in the buffer each row once.
 //   planar       each source and result once; accumulators 32 bytes an element, each way
 //   load, store  each element once
 //
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "arch/chip_config.h"
+#include "arch/cost.h"
 #include "arch/port_schedule.h"
 #include "isa/accesses.h"
 #include "isa/descriptor.h"
@@ -32,11 +32,11 @@ class PortWork {
  public:
   explicit PortWork(const ChipConfig& chip);
 
-  // What step `step` (0-based) of `task` wants; nothing where the chip's banks are 0. `occupancy`:
-  // the cycles that the step takes alone. `readers`: engines that read parts of the moving operand
-  // of their own (unicast), or 1. Valid until the next call.
-  std::span<const PortDemand> of(const TaskDescriptor& task, std::int64_t step, Cycles occupancy,
-                                 std::int64_t readers);
+  // What step `step` (0-based) of `task` wants; nothing where the chip's banks are 0. Of a product on
+  // the array `alone` says what the step takes of it while nobody is in its way. `readers`: engines that
+  // read parts of the moving operand of their own (unicast), or 1. Valid until the next call.
+  std::span<const PortDemand> of(const TaskDescriptor& task, std::int64_t step,
+                                 const ArrayStep& alone = {}, std::int64_t readers = 1);
 
  private:
   class Step;

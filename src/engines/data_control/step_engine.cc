@@ -157,7 +157,10 @@ const StepEngine::StepCost& StepEngine::cost_of_offer() {
   return offer_;
 }
 
-Cycles StepEngine::occupancy() { return cost_of_offer().occupancy; }
+ArrayStep StepEngine::alone() {
+  const StepCost& cost = cost_of_offer();
+  return {cost.occupancy, cost.moving_elements};
+}
 
 Cycles StepEngine::take_share(Cycles now, Cycles preparation, const PortShare& ports) {
   offered_ = false;

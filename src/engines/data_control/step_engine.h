@@ -75,8 +75,8 @@ class StepEngine {
   }
   // What is left of the step's preparation; of those of all engines, the longest counts.
   Cycles preparation(Cycles now) { return next_step_ == 0 && used_ ? preparation_left(now) : 0; }
-  // Cycles that its share of the offered step takes while nobody is in its way; 0 without a share.
-  Cycles occupancy();
+  // What its share of the offered step takes while nobody is in its way; no cycles without a share.
+  ArrayStep alone();
   // Engines that read parts of the offered step's moving operand of their own, or 1.
   virtual std::int64_t port_readers() const { return 1; }
   // What the ports allow the offered step: when it begins after its preparation, and by how much all
@@ -102,6 +102,7 @@ class StepEngine {
   };
   struct StepCost {
     Cycles occupancy = 0;
+    std::int64_t moving_elements = 0;  // ArrayStep's
     // Of a task's last step: its last cycles, in which the next task may prepare, and how long
     // after their begin the next task may begin.
     Cycles shadow = 0, spacing = 0;

@@ -129,7 +129,7 @@ void DmaEngine::begin_on_ports(ActiveStep& step) {
   step.bytes_asked = step.blocked_ports = 0;
   if (step.plan.reads == step.plan.writes) return;  // a copy
   const isa::TaskDescriptor& task = *wiring_.control->task(step.task).descriptor;
-  const std::span<const PortDemand> demands = wiring_.port_work->of(task, step.step, 1, 1);
+  const std::span<const PortDemand> demands = wiring_.port_work->of(task, step.step);
   step.demands.assign(demands.begin(), demands.end());
 }
 

@@ -45,7 +45,9 @@ StepEngine::StepCost NeuralEngine::cost(const TaskDescriptor& task, std::int64_t
   const StepRows rows = isa::step_rows(task, step);
   const LastPass pass =
       rows.last_of_task ? neural_last_pass(config_, work_, rows, sharing_, share()) : LastPass{};
-  return {.occupancy = neural_step_cycles(config_, work_, rows, sharing_, share()),
+  const ArrayStep alone = array_step(config_, work_, rows, sharing_, share());
+  return {.occupancy = alone.cycles,
+          .moving_elements = alone.moving_elements,
           .shadow = pass.cycles,
           .spacing = pass.spacing,
           .macs = neural_step_macs(config_, work_, rows, sharing_, share())};
