@@ -116,9 +116,12 @@ double LayerTimeline::ahead(std::size_t core) const {
 
 void LayerTimeline::begin(const std::vector<ProgramFetch>& cores) {
   for (std::size_t core = 0; core < cores_; ++core) {
-    queues_[core].dispatched = cores[core].first;
-    queues_[core].fetched = cores[core].ahead;
-    take_data(0, cores[core].ahead);
+    queues_[core] = {.engines = {end_, end_, end_},
+                     .loads = end_,
+                     .stores = end_,
+                     .dispatched = end_ + cores[core].first,
+                     .fetched = cores[core].ahead};
+    take_data(end_, cores[core].ahead);
   }
 }
 

@@ -102,8 +102,8 @@ struct LayerSpan {
   double begin = 0, end = 0;
 };
 
-// Of a core's program: when its first task is there, and what of it is asked for ahead of that, in cycles
-// of all memories.
+// Of a core's program: after how long its first task is there, and what of it is asked for ahead of that,
+// in cycles of all memories.
 struct ProgramFetch {
   double first = 0, ahead = 0;
 };
@@ -124,8 +124,9 @@ class LayerTimeline {
   // From when to when the kernels of each layer are on their way, as a run before has found: what was
   // accepted of those of later layers is in the way of data.
   void expect(Table<LayerIndex, LayerSpan> kernels) { expected_ = std::move(kernels); }
-  // What comes before all layers: every core fetches the first two requests of its program, of so many
-  // cycles of all memories each, and the cores of a memory take turns.
+  // A program begins, for the layers that are added behind: when all before is done, since the host does
+  // something between two of them. Every core fetches the first two requests of it, and the cores of a
+  // memory take turns.
   void begin(const std::vector<ProgramFetch>& cores);
   // Behind those that were added before. `layer` has as many cores as the timeline.
   void add(const LayerDemand& layer);

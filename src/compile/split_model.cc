@@ -14,6 +14,7 @@
 #include "arch/dram_sharing.h"
 #include "base/check.h"
 #include "compile/memory_cut.h"
+#include "compile/residency.h"
 #include "compile/share_sides.h"
 #include "compile/split_operands.h"
 
@@ -133,13 +134,18 @@ class SplitModel::Implementation {
         shares.push_back(side.shares[core] == 0 ? moved : side.shares[core]);
       }
     }
+    const Table<LayerIndex, std::int32_t> segments = layer_segments(layers());
     // Kernels come ahead of their layers, in the way of what those before move: once to see when.
     Table<LayerIndex, LayerSpan> kernels;
     for (int turn = 0; turn < 2; ++turn) {
       LayerTimeline timeline(setting_.chip, cores_, setting_.choice.load_before_arithmetic);
       timeline.expect(std::move(kernels));
-      timeline.begin(program_fetches(demands));
-      for (const LayerDemand& demand : demands) timeline.add(demand);
+      for (std::size_t layer = 0; layer < demands.size(); ++layer) {
+        if (layer == 0 || segments[layer] != segments[layer - 1]) {
+          timeline.begin(program_fetches(demands, layer, segments));
+        }
+        timeline.add(demands[layer]);
+      }
       kernels = timeline.kernels();
       result.layers = timeline.spans();
       result.cycles = timeline.end();
@@ -652,11 +658,17 @@ class SplitModel::Implementation {
     return static_cast<double>(tasks * LayerTimeline::kTaskBytes) /
            (memory_rate_shared_ * static_cast<double>(memories_));
   }
-  // Cores of one memory take turns at the requests for the beginning of their programs.
-  std::vector<ProgramFetch> program_fetches(const std::vector<LayerDemand>& demands) const {
+  // Of the program that begins with layer `first`. Cores of one memory take turns at the requests for the
+  // beginning of their programs.
+  std::vector<ProgramFetch> program_fetches(
+      const std::vector<LayerDemand>& demands, std::size_t first,
+      const Table<LayerIndex, std::int32_t>& segments) const {
     std::vector<std::int64_t> tasks(cores_, 0);
-    for (const LayerDemand& demand : demands) {
-      for (std::size_t core = 0; core < cores_; ++core) tasks[core] += demand.cores[core].tasks;
+    for (std::size_t layer = first; layer < demands.size(); ++layer) {
+      if (segments[layer] != segments[first]) break;
+      for (std::size_t core = 0; core < cores_; ++core) {
+        tasks[core] += demands[layer].cores[core].tasks;
+      }
     }
     const ChipConfig& chip = setting_.chip;
     const std::int64_t asked =
