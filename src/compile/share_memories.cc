@@ -313,14 +313,17 @@ class MemoryPlacer {
     if (is_one(grid.all)) return {from(task, the_one(grid.all))};
     std::vector<TaskDescriptor> parts;
     if (may_cut(task)) {
-      for (const MemoryRun& run : runs_of(grid.rows)) parts.push_back(rows_of(task, run));
+      for (const MemoryRun& run : runs_of(grid.rows)) add_rows(task, run, parts);
     }
     if (!parts.empty()) return parts;
     const std::vector<MemoryRun> runs = runs_of(grid.channels);
     // Band after band, so that nobody waits for the last rows of one memory to have the first ones of all.
     for (const MemoryRun& band : bands_of(task)) {
-      const TaskDescriptor rows = rows_of(task, band);
-      for (const MemoryRun& run : runs) parts.push_back(channels_of(rows, run));
+      std::vector<TaskDescriptor> of_band;
+      add_rows(task, band, of_band);
+      for (const TaskDescriptor& rows : of_band) {
+        for (const MemoryRun& run : runs) parts.push_back(channels_of(rows, run));
+      }
     }
     return parts;
   }
@@ -354,15 +357,28 @@ class MemoryPlacer {
     buffer.images = task.bands.images = 1;
     return task;
   }
-  static TaskDescriptor rows_of(const TaskDescriptor& task, const MemoryRun& run) {
+  // Rows of a ring begin in its first place, or end with its last one.
+  static void add_rows(const TaskDescriptor& task, const MemoryRun& run,
+                       std::vector<TaskDescriptor>& parts) {
+    const std::int64_t ring = std::get<TransferTask>(task.config).buffer.ring_rows;
+    for (MemoryRun part = run; part.first < run.last; part.first = part.last) {
+      const std::int64_t place = part.first % ring;
+      part.last = place == 0 ? run.last : std::min(run.last, part.first + ring - place);
+      parts.push_back(rows_of(task, part, place));
+    }
+  }
+  // `place`: that of the first row in the buffer.
+  static TaskDescriptor rows_of(const TaskDescriptor& task, const MemoryRun& run,
+                                std::int64_t place) {
     TaskDescriptor part = from(task, run.memory);
     auto& transfer = std::get<TransferTask>(part.config);
     isa::BufferSurface& buffer = transfer.buffer;
     const auto rows = static_cast<std::uint32_t>(run.last - run.first);
     transfer.dram.address.offset +=
         static_cast<std::uint64_t>(run.first * transfer.dram.strides[2]);
-    buffer.offset += static_cast<std::uint32_t>(run.first * buffer.row_pitch);
+    buffer.offset += static_cast<std::uint32_t>(place * buffer.row_pitch);
     buffer.rows = part.bands.rows = rows;
+    buffer.ring_rows = std::min(buffer.ring_rows, rows);
     part.bands.rows_per_step = std::min(part.bands.rows_per_step, rows);
     return part;
   }
@@ -436,7 +452,7 @@ class MemoryPlacer {
 bool may_cut_rows(const isa::TransferTask& load) {
   const isa::BufferSurface& buffer = load.buffer;
   return !buffer.broadcast_images && !buffer.broadcast_rows &&
-         buffer.ring_rows >= buffer.images * buffer.rows;
+         (buffer.images == 1 || buffer.ring_rows >= buffer.images * buffer.rows);
 }
 
 void place_in_memories(const ChipConfig& chip, const StoragePlan& storages,
