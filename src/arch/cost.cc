@@ -490,7 +490,7 @@ TransposeBlocks transpose_blocks(const MatrixExtents& matrix, const BlockExtents
 }
 
 ArrayStep array_step(const NeuralEngineConfig& config, const ProductWork& work,
-                       const StepRows& step, StepSharing sharing, const EngineShare& share) {
+                     const StepRows& step, StepSharing sharing, const EngineShare& share) {
   const Chains chains = chains_of(config, work, {step, sharing, share});
   const Cycles cycles = chains.cycles + ceil_div(chains.stall_thousandths, 1000);
   const Cycles charged =
@@ -508,7 +508,7 @@ namespace {
 // Of `engines` that share a step, the longest. Engine 0 has the most blocks; the one with the rest
 // block, fewer of which fit beside each other than full ones, may all the same take longer.
 ArrayStep longest_share(const NeuralEngineConfig& config, const ProductWork& work,
-                         const StepRows& step, StepSharing sharing, std::int64_t engines) {
+                        const StepRows& step, StepSharing sharing, std::int64_t engines) {
   const auto of = [&](std::int64_t engine) {
     return array_step(config, work, step, sharing, {.index = engine, .count = engines});
   };
@@ -527,7 +527,7 @@ ArrayStep longest_share(const NeuralEngineConfig& config, const ProductWork& wor
 }  // namespace
 
 ArrayStep array_step(const NeuralEngineConfig& config, const ProductWork& work,
-                       const StepRows& step, StepSharing sharing) {
+                     const StepRows& step, StepSharing sharing) {
   return longest_share(config, work, step, sharing, config.count);
 }
 

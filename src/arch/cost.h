@@ -150,10 +150,10 @@ struct ArrayStep {
   std::int64_t moving_elements = 0;
 };
 ArrayStep array_step(const NeuralEngineConfig& config, const ProductWork& work,
-                       const StepRows& step, StepSharing sharing, const EngineShare& share);
+                     const StepRows& step, StepSharing sharing, const EngineShare& share);
 // On all engines of the core: the most of any.
 ArrayStep array_step(const NeuralEngineConfig& config, const ProductWork& work,
-                       const StepRows& step, StepSharing sharing);
+                     const StepRows& step, StepSharing sharing);
 // A task's last pass, behind which the first weights of the next task load.
 struct LastPass {
   Cycles cycles = 0;

@@ -660,9 +660,9 @@ class SplitModel::Implementation {
   }
   // Of the program that begins with layer `first`. Cores of one memory take turns at the requests for the
   // beginning of their programs.
-  std::vector<ProgramFetch> program_fetches(
-      const std::vector<LayerDemand>& demands, std::size_t first,
-      const Table<LayerIndex, std::int32_t>& segments) const {
+  std::vector<ProgramFetch> program_fetches(const std::vector<LayerDemand>& demands,
+                                            std::size_t first,
+                                            const Table<LayerIndex, std::int32_t>& segments) const {
     std::vector<std::int64_t> tasks(cores_, 0);
     for (std::size_t layer = first; layer < demands.size(); ++layer) {
       if (segments[layer] != segments[first]) break;

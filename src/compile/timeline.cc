@@ -298,9 +298,8 @@ class Predictor {
       const StepRows rows_of_step = step_rows(task, step);
       Cycles at = draining.begin(std::max(engine.free_at, granted(task, step)));
       if (step == 0) at = behind ? weights_loaded(task, engine, first, at) : at + first;
-      engine.free_at =
-          occupy(task, step, at, array_step(config, work, rows_of_step, sharing),
-                 sharing == StepSharing::kUnicast ? config.count : 1);
+      engine.free_at = occupy(task, step, at, array_step(config, work, rows_of_step, sharing),
+                              sharing == StepSharing::kUnicast ? config.count : 1);
       engine.drained_at = engine.free_at + drain;
       draining.add(engine.drained_at);
       finish_step(task, step, engine.drained_at);
@@ -317,11 +316,10 @@ class Predictor {
     const EngineShare most{.index = 0, .count = std::ssize(engines_of(task))};
     for (std::int64_t step = 0; step < task.steps(); ++step) {
       const Cycles at = draining.begin(std::max(engine.free_at, granted(task, step)));
-      engine.free_at =
-          occupy(task, step, at,
-                 {.cycles = planar_cycles(chip_.planar,
-                                          planar_work(task.config, task.bands.range(step)),
-                                          task.header.sharing, most)});
+      engine.free_at = occupy(
+          task, step, at,
+          {.cycles = planar_cycles(chip_.planar, planar_work(task.config, task.bands.range(step)),
+                                   task.header.sharing, most)});
       engine.drained_at = engine.free_at + chip_.planar.latency_cycles;
       draining.add(engine.drained_at);
       finish_step(task, step, engine.drained_at);

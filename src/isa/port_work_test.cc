@@ -79,8 +79,7 @@ TEST(PortWork, ASurfaceAcrossBanksWantsOfEachWhatLiesThere) {
   const ChipConfig chip = chip_of_two_banks();
   // 160 bytes, 40 of them in front of byte 2048: 2.5 of 10 words, and 7.5.
   const BufferSurface across = surface(2008, 8, 4, 10), high = surface(3000, 8, 4, 10);
-  EXPECT_EQ(wanted(sum_of(across, high, high), chip),
-            (std::vector<Wanted>{{3, 0}, {8 + 10, 10}}));
+  EXPECT_EQ(wanted(sum_of(across, high, high), chip), (std::vector<Wanted>{{3, 0}, {8 + 10, 10}}));
 }
 
 // 8 bytes apart two columns lie in a word of 16 bytes; 16 bytes apart each has one of its own.
