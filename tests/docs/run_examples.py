@@ -18,9 +18,12 @@ import re
 import resource
 import shlex
 import shutil
+import signal
 import struct
 import subprocess
 import sys
+import tempfile
+import time
 import wave
 from pathlib import Path
 
@@ -54,11 +57,32 @@ class Failed(Exception):
 
 
 def run(command, folder, environment=None):
-    """Status, and both outputs in one text."""
-    done = subprocess.run(["stdbuf", "-oL", "bash", "-c", command], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=PATIENCE, check=False,
-                          env={**os.environ, "TERM": "dumb", **(environment or {})})
-    return done.returncode, done.stdout
+    """Status, and both outputs in one text. What the command leaves in the background ends with it."""
+    with tempfile.TemporaryFile() as output:
+        shell = subprocess.Popen(["stdbuf", "-oL", "bash", "-c", command], cwd=folder, stdin=subprocess.DEVNULL, stdout=output,
+                                 stderr=subprocess.STDOUT, env={**os.environ, "TERM": "dumb", **(environment or {})},
+                                 start_new_session=True)
+        try:
+            status = shell.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            status = None  # and what it has printed until then
+        finally:
+            end_group(shell.pid)
+            shell.wait()
+        output.seek(0)
+        return status, output.read().decode(errors="replace")
+
+
+def end_group(group):
+    """Asks its processes to end, and ends those that have not after ten seconds."""
+    try:
+        os.killpg(group, signal.SIGTERM)
+        for _ in range(100):
+            time.sleep(0.1)
+            os.killpg(group, 0)
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # none is left
 
 
 def fetched(script):
