@@ -115,6 +115,31 @@ TEST(Compile, StepsHaveTheRowsThatTheArrayTakesAtOnce) {
   EXPECT_GE(tasks_on(program, EngineKind::kNeural)[0]->bands.rows_per_step, 2u);
 }
 
+// A row fills a PSUM bank, but filters on lanes and poolings read two more for each step.
+TEST(Compile, StepsHaveTheRowsThatAWindowReadsTogether) {
+  CompileOptions options;
+  options.step_pixels = 512;
+  const auto rows_of_step = [&](const auto& add) {
+    GraphBuilder builder(1);
+    builder.output(add(builder, builder.input({1, 16, 64, 512})));
+    const Program program = build(builder.take(), ChipConfig{}, options);
+    return tasks_on(program, EngineKind::kPlanar)[0]->bands.rows_per_step;
+  };
+  // 16 channels have 8 lanes each for their 9 taps, so rows come in no faster: 3 of them for one, 10 for 8.
+  EXPECT_EQ(rows_of_step([](GraphBuilder& builder, graph::TensorId x) {
+              return builder.conv(x, {16, 3, 1, 1, 16, true});
+            }),
+            8u);
+  EXPECT_EQ(rows_of_step([](GraphBuilder& builder, graph::TensorId x) {
+              return builder.pool(x, PoolFunction::kMaximum, 3, 1, 1);
+            }),
+            8u);
+  EXPECT_EQ(rows_of_step([](GraphBuilder& builder, graph::TensorId x) {
+              return builder.unary(x, UnaryFunction::kRelu);
+            }),
+            1u);
+}
+
 // Layers of 484 pixels take turns where each is one step of a PSUM bank's 512 pixels.
 TEST(Compile, StepsAreShorterWhereLayersThenOverlap) {
   GraphBuilder builder(1);

@@ -196,6 +196,29 @@ class Emitter {
     return bands_of(view, best);
   }
 
+  // Many rows more where the planar engine then reads clearly fewer rows again for its window.
+  Bands bands_of_window(const StorageView& view, const isa::TaskConfig& task) const {
+    const Bands plain = bands_of(view);
+    const std::int64_t all = rows_of_step_max(view);
+    const auto step = [&](std::int64_t first, std::int64_t last) {
+      if (first == last) return Cycles{0};
+      return isa::planar_cycles(inputs_.chip.planar, isa::planar_work(task, {first, last}));
+    };
+    const auto cycles = [&](std::int64_t rows) {
+      const std::int64_t whole = view.rows() / rows, middle = whole / 2 * rows;
+      return whole * step(middle, middle + rows) + step(whole * rows, view.rows());
+    };
+    std::int64_t best = plain.rows_per_step;
+    Cycles least = cycles(best);
+    for (std::int64_t rows = best * 2; rows < 2 * all; rows *= 2) {
+      const Cycles found = cycles(std::min(rows, all));
+      if (found * 8 >= least * 7) break;
+      least = found;
+      best = std::min(rows, all);
+    }
+    return bands_of(view, best);
+  }
+
   MappedSurface surface(const PieceOperand& operand, const StorageView& view) {
     const auto block = static_cast<std::size_t>(operand.block);
     auto mapped = plan_.buffer_layouts[block].map(view);
@@ -338,7 +361,8 @@ class Emitter {
     task.zero_point_offset = at(slice.zero_point_offset);
     task.zero_point_count = static_cast<std::uint32_t>(slice.zero_point_count);
     if (layer.on_lanes) {
-      add(piece, EngineKind::kPlanar, bands_of(piece.output.view), std::move(task));
+      const Bands bands = bands_of_window(piece.output.view, task);
+      add(piece, EngineKind::kPlanar, bands, std::move(task));
       return;
     }
     task.psum = {.keeps = slice.keeps, .continues = slice.continues};
@@ -418,7 +442,10 @@ class Emitter {
     task.output = output.surface;
     task.output.channels = static_cast<std::uint32_t>(piece.output.view.channels());
     task.output_channel_first = static_cast<std::uint32_t>(output.channel_first);
-    add(piece, EngineKind::kPlanar, bands_of(piece.output.view), std::move(task));
+    const Bands bands = task.mode == isa::PlanarMode::kPooling
+                            ? bands_of_window(piece.output.view, task)
+                            : bands_of(piece.output.view);
+    add(piece, EngineKind::kPlanar, bands, std::move(task));
   }
 
   const PlanInputs& inputs_;

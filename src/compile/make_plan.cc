@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/quantity.h"
 #include "compile/cascade.h"
+#include "compile/early_outputs.h"
 #include "compile/find_cascade.h"
 #include "compile/homes.h"
 #include "compile/piece_list.h"
@@ -20,7 +21,7 @@ namespace {
 class Planner : private CascadeContext {
  public:
   Planner(const PlanInputs& inputs, const Table<LayerIndex, LayerIndex>& cascade_ends,
-          const Passing& passing)
+          const PlanChoices& choices)
       : inputs_(inputs),
         residents_(find_residents(inputs)),
         moves_after_(find_moves_after(residents_, inputs.layers.size())),
@@ -28,7 +29,8 @@ class Planner : private CascadeContext {
         last_reads_(find_last_reads(inputs)),
         capacity_(inputs.chip.state_buffer.bytes_per_partition),
         cascade_ends_(cascade_ends),
-        passing_(passing),
+        passing_(choices.passing),
+        early_outputs_(choices.early_outputs),
         alone_(inputs.layers.size(), !inputs.options.resident || !inputs.options.cascades) {
     for (Resident& resident : residents_) {
       resident.active =
@@ -150,6 +152,10 @@ class Planner : private CascadeContext {
       list.add_layer(std::move(*pieces), operands);
       list.add_moves(moves_after_[index]);
     }
+    if (early_outputs_) {
+      const std::vector<PieceIndex> order = early_outputs(inputs_, list.plan());
+      if (!order.empty()) list.reorder(order);
+    }
     mark_stores(inputs_, list.plan());
     if (auto misfit = list.place()) return misfit;
     return place_homes(inputs_, list.plan());
@@ -232,6 +238,7 @@ class Planner : private CascadeContext {
   const std::int64_t capacity_;
   const Table<LayerIndex, LayerIndex>& cascade_ends_;
   const Passing passing_;
+  const bool early_outputs_;
   Table<LayerIndex, bool> alone_;  // no cascade takes it
   bool passes_by_ = false;
 };
@@ -239,8 +246,8 @@ class Planner : private CascadeContext {
 }  // namespace
 
 Result<Plan> make_plan(const PlanInputs& inputs, const Table<LayerIndex, LayerIndex>& cascade_ends,
-                       const Passing& passing) {
-  return Planner(inputs, cascade_ends, passing).run();
+                       const PlanChoices& choices) {
+  return Planner(inputs, cascade_ends, choices).run();
 }
 
 }  // namespace tessera::compile

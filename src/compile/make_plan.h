@@ -18,8 +18,14 @@ struct Passing {
   bool wide_rings = false;
 };
 
+// What else is chosen.
+struct PlanChoices {
+  Passing passing;
+  bool early_outputs = false;  // compile/early_outputs.h
+};
+
 // `cascade_ends` has for each layer the last one that a cascade which begins with it may have.
 Result<Plan> make_plan(const PlanInputs& inputs, const Table<LayerIndex, LayerIndex>& cascade_ends,
-                       const Passing& passing);
+                       const PlanChoices& choices);
 
 }  // namespace tessera::compile

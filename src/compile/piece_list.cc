@@ -236,6 +236,34 @@ void PieceList::add_moves(const std::vector<MoveAfter>& moves) {
   }
 }
 
+void PieceList::reorder(const std::vector<PieceIndex>& order) {
+  Table<PieceIndex, Piece> pieces;
+  for (const PieceIndex i : order) pieces.push_back(std::move(plan_.pieces[i]));
+  plan_.pieces = std::move(pieces);
+  for (PlacedBlock& block : plan_.buffer_blocks) {
+    block.wish_first -= block.first;  // for now how much earlier, and later, than its life
+    block.wish_last -= block.last;
+    block.first = std::ssize(plan_.pieces);
+    block.last = 0;
+  }
+  for (PieceIndex i = 0; i < std::ssize(plan_.pieces); ++i) {
+    const Piece& piece = plan_.pieces[i];
+    const auto use = [&](BlockIndex index) {
+      if (index < 0) return;
+      block_at(index).first = std::min<std::int64_t>(block_at(index).first, i);
+      block_at(index).last = std::max<std::int64_t>(block_at(index).last, i);
+    };
+    for (const PieceMove& move : piece.moves) use(move.block);
+    for (const PieceOperand& input : piece.inputs) use(input.block);
+    use(piece.output.block);
+    use(piece.part.block);
+  }
+  for (PlacedBlock& block : plan_.buffer_blocks) {
+    block.wish_first = std::max<std::int64_t>(0, block.first + block.wish_first);
+    block.wish_last += block.last;
+  }
+}
+
 // Of the blocks that live or wish to live beside this one, those with the widest wishes make do with
 // a half of it, at last with their life. False if all do.
 bool PieceList::drop_wishes(const PlacedBlock& tight) {

@@ -35,6 +35,9 @@ class PieceList {
   // the Move's turn comes: the load engine has time.
   void add_moves(const std::vector<MoveAfter>& moves);
 
+  // The pieces in another order, which has each behind those that it reads from.
+  void reorder(const std::vector<PieceIndex>& order);
+
   // Gives every block its place in the state buffer.
   std::optional<Misfit> place();
 

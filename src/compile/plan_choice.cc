@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compile/early_outputs.h"
 #include "compile/engine_choice.h"
 #include "compile/make_plan.h"
 #include "isa/dependencies.h"
@@ -16,6 +17,16 @@ constexpr std::int32_t kPassingLayersTried[] = {1, 2, 3, 4, 6};
 constexpr Passing kUsualPassing{.layers = 1};
 // Parts of a step's usual pixels that are tried: 1, 1/2 and 1/4.
 constexpr std::int64_t kStepPartsMax = 4;
+
+// Cascades, pieces and blocks are the same, and so is where those lie.
+bool same_plans(const Plan& a, const Plan& b) {
+  const auto same_block = [](const PlacedBlock& x, const PlacedBlock& y) {
+    return x.first == y.first && x.last == y.last && x.bytes == y.bytes && x.offset == y.offset;
+  };
+  return a.cascades == b.cascades && a.pieces.size() == b.pieces.size() &&
+         std::ranges::equal(a.buffer_blocks, b.buffer_blocks, same_block) &&
+         std::ranges::equal(a.home_blocks, b.home_blocks, same_block);
+}
 
 class Chooser {
  public:
@@ -44,13 +55,29 @@ class Chooser {
     return best;
   }
 
-  // The longest cascades, whatever others would take.
-  Result<Draft> first() const {
+  // The longest cascades, whatever others would take; with its timeline, unless `known` has the same plan.
+  Result<Draft> first(const std::vector<Plan>& known) const {
     Draft draft;
-    TESSERA_TRY(draft.plan, make_plan(inputs_, at_most(kLengthsTried[0]), passing_));
+    TESSERA_TRY(draft.plan, make_plan(inputs_, at_most(kLengthsTried[0]), {passing_}));
+    const auto same = [&](const Plan& plan) { return same_plans(plan, draft.plan); };
+    if (std::ranges::any_of(known, same)) return draft;
     TESSERA_RETURN_IF_ERROR(finish(draft));
     predict(draft);
     return draft;
+  }
+  // The same with its outputs early, where that takes less.
+  Status try_early_outputs(Draft& best) const {
+    if (early_outputs(inputs_, best.plan).empty()) return {};
+    auto plan = make_plan(inputs_, only(best.plan.cascades), {passing_, true});
+    if (!plan.ok() && plan.error().code == ErrorCode::kUnavailable) return plan.error();
+    if (!plan.ok()) return {};
+    Draft other;
+    other.plan = std::move(*plan);
+    TESSERA_RETURN_IF_ERROR(finish(other, best.orders, best.steps));
+    predict(other);
+    time(best);
+    if (other.timeline.cycles < best.timeline.cycles) best = std::move(other);
+    return {};
   }
   // Takes a hundredth less.
   static bool worth_it(const Draft& of, const Draft& than) {
@@ -64,11 +91,11 @@ class Chooser {
  private:
   Result<Draft> choose() const {
     Draft best;
-    TESSERA_TRY(best.plan, make_plan(inputs_, at_most(kLengthsTried[0]), passing_));
+    TESSERA_TRY(best.plan, make_plan(inputs_, at_most(kLengthsTried[0]), {passing_}));
     TESSERA_RETURN_IF_ERROR(finish(best));
     if (best.plan.cascades.empty()) return best;
     Draft none;
-    auto apart = make_plan(inputs_, at_most(1), passing_);
+    auto apart = make_plan(inputs_, at_most(1), {passing_});
     if (!apart.ok() && apart.error().code == ErrorCode::kUnavailable) return apart.error();
     if (!apart.ok()) return best;
     none.plan = std::move(*apart);
@@ -81,7 +108,7 @@ class Chooser {
     std::vector<std::vector<LayerRange>> tried = {best.plan.cascades, none.plan.cascades};
     const auto try_ends = [&](const Table<LayerIndex, LayerIndex>& cascade_ends) -> Status {
       Draft other;
-      auto plan = make_plan(inputs_, cascade_ends, passing_);
+      auto plan = make_plan(inputs_, cascade_ends, {passing_});
       if (!plan.ok() && plan.error().code == ErrorCode::kUnavailable) return plan.error();
       if (!plan.ok() || std::find(tried.begin(), tried.end(), plan->cascades) != tried.end()) {
         return {};
@@ -156,6 +183,9 @@ class Chooser {
       if (home < 0) continue;
       of.addresses[i].offset = static_cast<std::uint64_t>(of.plan.home_blocks[home].offset);
     }
+    of.passing = passing_;
+    of.orders = orders;
+    of.steps = steps;
     of.tasks = emit_tasks(inputs_, of.plan, of.addresses, orders, steps);
     TESSERA_RETURN_IF_ERROR(watched(watch, "derive_dependencies"));
     choose_engines(inputs_.chip, of.tasks.segments, of.tasks.tasks);
@@ -242,12 +272,15 @@ namespace {
 Result<Passing> other_passing(const PlanInputs& inputs, const Addresses& addresses) {
   Passing best = kUsualPassing;
   Cycles least = 0;
+  std::vector<Plan> known;
   for (const bool wide_rings : {false, true}) {
     for (const std::int32_t layers : kPassingLayersTried) {
       const Passing passing{.layers = layers, .wide_rings = wide_rings};
-      const auto draft = Chooser(inputs, addresses, passing).first();
+      auto draft = Chooser(inputs, addresses, passing).first(known);
       if (!draft.ok() && draft.error().code == ErrorCode::kUnavailable) return draft.error();
-      if (!draft.ok() || (least != 0 && draft->timeline.cycles >= least)) continue;
+      if (!draft.ok() || draft->timeline.ends.empty()) continue;
+      known.push_back(std::move(draft->plan));
+      if (least != 0 && draft->timeline.cycles >= least) continue;
       best = passing;
       least = draft->timeline.cycles;
     }
@@ -266,9 +299,7 @@ Status try_resident(const PlanInputs& inputs, const Addresses& addresses, Draft&
   return {};
 }
 
-}  // namespace
-
-Result<Draft> choose_plan(const PlanInputs& inputs, const Addresses& addresses) {
+Result<Draft> choose_passing(const PlanInputs& inputs, const Addresses& addresses) {
   const Chooser usual(inputs, addresses, kUsualPassing);
   TESSERA_TRY(Draft best, usual.run());
   const bool begins = !best.plan.cascades.empty() && best.plan.cascades[0].first == 0;
@@ -282,6 +313,14 @@ Result<Draft> choose_plan(const PlanInputs& inputs, const Addresses& addresses) 
   chooser.time(best);
   chooser.time(*other);
   if (Chooser::worth_it(*other, best)) return other;
+  return best;
+}
+
+}  // namespace
+
+Result<Draft> choose_plan(const PlanInputs& inputs, const Addresses& addresses) {
+  TESSERA_TRY(Draft best, choose_passing(inputs, addresses));
+  TESSERA_RETURN_IF_ERROR(Chooser(inputs, addresses, best.passing).try_early_outputs(best));
   return best;
 }
 

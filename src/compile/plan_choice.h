@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "compile/emit.h"
+#include "compile/make_plan.h"
 #include "compile/plan.h"
 #include "compile/timeline.h"
 
@@ -23,6 +24,9 @@ namespace tessera::compile {
 // A plan and what becomes of it.
 struct Draft {
   Plan plan;
+  Passing passing;
+  DramOrders orders;
+  StepPixels steps;
   Addresses addresses;
   EmittedTasks tasks;  // with dependencies
   std::int64_t dependencies_dropped = 0;
