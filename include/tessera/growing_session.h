@@ -66,8 +66,9 @@ class GrowingSession {
   Result<RunResult> run(const std::vector<Tensor>& inputs);
   // The network of the last run; nothing before the first one.
   std::optional<Network> network() const;
-  // The states have no row.
-  Status clear();
+  // The states have their first `rows` rows; those behind go. kInvalidArgument for more than they have.
+  Status keep_rows(std::int64_t rows);
+  Status clear();                          // the states have no row
   std::int64_t networks_compiled() const;  // since it was opened
 
  private:

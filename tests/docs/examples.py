@@ -250,6 +250,8 @@ BLOCKS = {
             setup="mkdir -p scans recordings && cp examples/ocr/picture/station.png scans && cp tone.wav recordings"),
         'auto session = GrowingSession::open("decoder.onnx", {.states = {{"past_key_values.0.key", "present.0.key"}, ...}, .rows_max = 4096},':
             NotRun("src/runtime/growing_session_test.cc holds this, with the bits"),
+        'auto pipeline = runtime->open_pipeline("decoder.onnx", {.states = {{"past_key_values.0.key", "present.0.key"}, ...}, .rows_max = 4096}, {});':
+            NotRun("tests/runtime/growing_pipeline_test.cc holds this, with the bits"),
         'build/release/examples/transcribe/transcribe speech.wav --model "$(scripts/fetch_transcription_model.sh)" --device sim':
             NotRun("tests/generation runs both programs"),
         "$ transcribe jfk_16k.wav --model ... --device sim":
