@@ -89,6 +89,7 @@ class GrowingStream {
 class GrowingPipeline {
  public:
   const std::vector<DeclaredShape>& inputs() const;  // in the order of the model, without states
+  const std::vector<std::string>& output_names() const;  // likewise
   // An empty sequence. Its memory is taken with its first task, whose error is kDoesNotFit where the device has no room.
   Result<GrowingStream> open_stream(const GrowingStreamOptions& options = {});
   GrowingPipelineStatus status() const;  // as of now

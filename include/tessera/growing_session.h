@@ -57,7 +57,8 @@ class GrowingSession {
 
   // In the order of the model, without states.
   const std::vector<DeclaredShape>& inputs() const;
-  std::int64_t rows() const;  // that the states have
+  const std::vector<std::string>& output_names() const;  // likewise
+  std::int64_t rows() const;                             // that the states have
   // Rows that the next run's network sees beside the one that it makes; 0: there is no room. A mask has as many elements as
   // the model gives it for so many rows.
   std::int64_t capacity() const;

@@ -55,6 +55,10 @@ Result<GrowingModel> GrowingModel::open(const std::string& path, const GrowingOp
     if (is_state || options.load.constants.contains(input.name)) continue;
     opened.inputs_.push_back(network::declared_shape(input));
   }
+  for (const model::ValueInfo& output : opened.model_.graph.outputs) {
+    const bool is_state = opened.output_place(output.name).kind == GrowingPlace::Kind::kState;
+    if (!is_state) opened.outputs_.push_back(output.name);
+  }
   return opened;
 }
 

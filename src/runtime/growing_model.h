@@ -31,6 +31,7 @@ class GrowingModel {
   const GrowingOptions& options() const { return options_; }
   const ChipConfig& chip() const { return chip_; }
   const std::vector<DeclaredShape>& inputs() const { return inputs_; }  // without states
+  const std::vector<std::string>& outputs() const { return outputs_; }  // likewise
   const std::vector<model::StateNames>& states() const { return states_; }
   // Rows that the network sees beside which a state has `rows`; 0: there is no room for one more.
   std::int64_t capacity_for(std::int64_t rows) const;
@@ -54,6 +55,7 @@ class GrowingModel {
   ChipConfig chip_;
   model::Model model_;
   std::vector<DeclaredShape> inputs_;
+  std::vector<std::string> outputs_;
   std::vector<model::StateNames> states_;
 };
 

@@ -239,6 +239,9 @@ Result<GrowingPipeline> Runtime::open_pipeline(const std::string& path,
 const std::vector<DeclaredShape>& GrowingPipeline::inputs() const {
   return state_->model().inputs();
 }
+const std::vector<std::string>& GrowingPipeline::output_names() const {
+  return state_->model().outputs();
+}
 Result<GrowingStream> GrowingPipeline::open_stream(const GrowingStreamOptions& options) {
   return guarded("opening a stream", [&]() -> Result<GrowingStream> {
     TESSERA_TRY(auto sequence, state_->open_sequence(options));

@@ -261,6 +261,9 @@ GrowingSession& GrowingSession::operator=(GrowingSession&&) noexcept = default;
 GrowingSession::~GrowingSession() = default;
 
 const std::vector<DeclaredShape>& GrowingSession::inputs() const { return state_->model.inputs(); }
+const std::vector<std::string>& GrowingSession::output_names() const {
+  return state_->model.outputs();
+}
 std::int64_t GrowingSession::rows() const { return state_->rows; }
 std::int64_t GrowingSession::networks_compiled() const { return state_->compiled; }
 std::optional<Network> GrowingSession::network() const { return state_->last; }

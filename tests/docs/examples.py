@@ -287,6 +287,15 @@ tessera_error* error = NULL;
   (void)context;"""},
             end="fail_on(error);"),
         "python3 -m venv --system-site-packages env": Excerpt("README.md"),  # which is run
+        'pipeline = tessera.GrowingPipeline(runtime, "decoder.onnx", [("past.k", "present.k"), ("past.v", "present.v")], rows_max=4096)': Code(
+            needs=("python",),
+            before="""import numpy, tessera, models
+models.write_decoder("decoder.onnx")
+runtime = tessera.Runtime([tessera.Device("host")])
+token, mask = numpy.ones((1, 1, 16), numpy.float32), numpy.zeros((1, 1, 64), numpy.float32)
+mask[..., 1:] = -30000
+""",
+            end="assert stream.rows == 1 and result.names == ['y']"),
         "def crop(task):": Code(
             needs=("python",),
             before="""import numpy, tessera, models
