@@ -223,6 +223,9 @@ py::list to_arrays(std::vector<Tensor> tensors);
 std::vector<Tensor> to_inputs(const Network* network, const py::args& arguments);
 py::list descriptions(const std::vector<TensorDescription>& tensors);  // name, dtype, shape
 
+py::list declared_list(const std::vector<DeclaredShape>& inputs);  // name, dtype, shape with -1
+std::string path_text(const py::object& path);                     // str, or what has __fspath__
+
 double seconds_of(std::chrono::nanoseconds time);
 PictureInput picture_input(const std::vector<float>& mean, const std::vector<float>& deviation,
                            bool bgr);
@@ -232,6 +235,7 @@ PictureInput picture_input(const std::vector<float>& mean, const std::vector<flo
 void define_errors(py::module_& module);
 void define_networks(py::module_& module);
 void define_dynamic(py::module_& module);
+void define_growing(py::module_& module);  // after the tasks
 void define_formats(py::module_& module);
 void define_tasks(py::module_& module);
 void define_pipelines(py::module_& module);

@@ -46,18 +46,12 @@ std::shared_ptr<DynamicNetworkHandle> open_dynamic(const py::object& path, const
   options.networks_max = networks_max;
   options.cache_folder = cache_folder;
   options.cache_bytes_max = cache_bytes_max;
-  const std::string text = py::str(py::module_::import("os").attr("fspath")(path));
+  const std::string text = path_text(path);
   return std::make_shared<DynamicNetworkHandle>(
       take(unlocked([&] { return DynamicNetwork::open(text, options); })));
 }
 
-py::list declared_inputs(DynamicNetworkHandle& network) {
-  py::list list;
-  for (const DeclaredShape& input : network->inputs()) {
-    list.append(py::make_tuple(input.name, dtype_name(input.format), py::cast(input.dims)));
-  }
-  return list;
-}
+py::list declared_inputs(DynamicNetworkHandle& network) { return declared_list(network->inputs()); }
 
 py::dict counters_of(DynamicNetworkHandle& network) {
   const DynamicCounters counters = network->counters();
@@ -98,6 +92,18 @@ Outputs run_dynamic(DynamicSessionHandle& session, const py::args& arguments) {
 }
 
 }  // namespace
+
+std::string path_text(const py::object& path) {
+  return py::str(py::module_::import("os").attr("fspath")(path));
+}
+
+py::list declared_list(const std::vector<DeclaredShape>& inputs) {
+  py::list list;
+  for (const DeclaredShape& input : inputs) {
+    list.append(py::make_tuple(input.name, dtype_name(input.format), py::cast(input.dims)));
+  }
+  return list;
+}
 
 void define_dynamic(py::module_& module) {
   py::class_<DynamicNetworkHandle, std::shared_ptr<DynamicNetworkHandle>>(

@@ -227,6 +227,7 @@ PYBIND11_MODULE(_native, module) {
   tessera::python::define_dynamic(module);
   tessera::python::define_formats(module);
   tessera::python::define_tasks(module);
+  tessera::python::define_growing(module);
   tessera::python::define_memory(module);
   tessera::python::define_pipelines(module);
   tessera::python::refuse_copies(module);

@@ -560,18 +560,13 @@ py::dict dynamic_status(DynamicPipelineHandle& pipeline) {
   return entry;
 }
 
-std::shared_ptr<JobHandle> submit_dynamic(DynamicStreamHandle& stream, const py::args& inputs,
-                                          const py::kwargs& keywords) {
+py::object submit_dynamic(DynamicStreamHandle& stream, const py::args& inputs,
+                          const py::kwargs& keywords) {
   const std::vector<Tensor> tensors = ordered_inputs(stream->inputs, inputs);
-  const SubmitArguments arguments = submit_arguments(keywords);
-  const std::shared_ptr<Payload> payload = make_payload(arguments.payload);
-  SubmitOptions options = submit_options(arguments, payload, stream->info);
-  auto job = unlocked([&] {
-    return arguments.wait ? stream->stream.submit_when_room(tensors, std::move(options))
-                          : stream->stream.submit(tensors, std::move(options));
+  return submitted(keywords, stream->info, [&](SubmitOptions options, bool wait) {
+    return wait ? stream->stream.submit_when_room(tensors, std::move(options))
+                : stream->stream.submit(tensors, std::move(options));
   });
-  return std::make_shared<JobHandle>(
-      JobOfPipeline{take(std::move(job)), stream->info, payload->cause});
 }
 
 void define_dynamic_pipelines(py::module_& module) {
@@ -601,6 +596,16 @@ void define_dynamic_pipelines(py::module_& module) {
 }
 
 }  // namespace
+
+py::object submitted(const py::kwargs& keywords, const std::shared_ptr<const PipelineInfo>& info,
+                     const Submit& submit) {
+  const SubmitArguments arguments = submit_arguments(keywords);
+  const std::shared_ptr<Payload> payload = make_payload(arguments.payload);
+  SubmitOptions options = submit_options(arguments, payload, info);
+  auto job = unlocked([&] { return submit(std::move(options), arguments.wait); });
+  return py::cast(
+      std::make_shared<JobHandle>(JobOfPipeline{take(std::move(job)), info, payload->cause}));
+}
 
 StreamOptions stream_options(const std::string& order, int priority) {
   if (order != "submission" && order != "completion") {

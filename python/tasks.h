@@ -162,6 +162,11 @@ struct Outputs {
 };
 std::vector<std::string> output_names(const std::optional<Network>& network);
 
+// The Job of what `submit` brings in; the keywords are those of Stream.submit. Without the lock; it may wait for room.
+using Submit = std::function<Result<Job>(SubmitOptions, bool wait)>;
+py::object submitted(const py::kwargs& keywords, const std::shared_ptr<const PipelineInfo>& info,
+                     const Submit& submit);
+
 // The stage that calls function `index` of the set. `next`: whose inputs its runs become.
 HostFunction host_function(std::shared_ptr<FunctionSet> set, std::size_t index,
                            std::optional<Network> next);

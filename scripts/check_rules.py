@@ -70,8 +70,8 @@ LINKED_BESIDES = {"c": {"arith", "network", "runtime"}, "serve": {"runtime"}}
 APPLICATION_HEADERS = {"tessera/session.h", "tessera/shared_session.h", "tessera/runtime.h",
                        "tessera/memory.h", "tessera/virtual_card.h",
                        "tessera/card_schedule.h",
-                       "tessera/dynamic_pipeline.h", "tessera/picture.h", "tessera/tessera.h", "tessera/tessera_c.h",
-                       "tessera/tessera_dynamic_c.h"}
+                       "tessera/dynamic_pipeline.h", "tessera/growing_pipeline.h", "tessera/picture.h", "tessera/tessera.h", "tessera/tessera_c.h",
+                       "tessera/tessera_dynamic_c.h", "tessera/tessera_growing_c.h"}
 ABOVE_DEVICES = {"runtime", "c", "report", "serve", "tools"}
 
 

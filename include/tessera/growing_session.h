@@ -57,7 +57,8 @@ class GrowingSession {
 
   // In the order of the model, without states.
   const std::vector<DeclaredShape>& inputs() const;
-  std::int64_t rows() const;  // that the states have
+  const std::vector<std::string>& output_names() const;  // likewise
+  std::int64_t rows() const;                             // that the states have
   // Rows that the next run's network sees beside the one that it makes; 0: there is no room. A mask has as many elements as
   // the model gives it for so many rows.
   std::int64_t capacity() const;
@@ -66,8 +67,9 @@ class GrowingSession {
   Result<RunResult> run(const std::vector<Tensor>& inputs);
   // The network of the last run; nothing before the first one.
   std::optional<Network> network() const;
-  // The states have no row.
-  Status clear();
+  // The states have their first `rows` rows; those behind go. kInvalidArgument for more than they have.
+  Status keep_rows(std::int64_t rows);
+  Status clear();                          // the states have no row
   std::int64_t networks_compiled() const;  // since it was opened
 
  private:

@@ -496,6 +496,9 @@ class EventRecording {
 class DynamicNetwork;   // tessera/dynamic_network.h
 class DynamicPipeline;  // tessera/dynamic_pipeline.h
 struct DynamicPipelineOptions;
+class GrowingPipeline;  // tessera/growing_pipeline.h
+struct GrowingOptions;
+struct GrowingPipelineOptions;
 
 // The devices, and all that runs on them. For several threads at once.
 class Runtime {
@@ -519,6 +522,9 @@ class Runtime {
   // Of one model for inputs of many shapes: tessera/dynamic_pipeline.h.
   Result<DynamicPipeline> open_pipeline(const DynamicNetwork& network,
                                         const DynamicPipelineOptions& options);
+  // Of an ONNX model whose states grow by a row with each task: tessera/growing_pipeline.h.
+  Result<GrowingPipeline> open_pipeline(const std::string& path, const GrowingOptions& growing,
+                                        const GrowingPipelineOptions& options);
 
   // Single layers and operations on the memory of a device: tessera/memory.h. Of the options the
   // stages do not count.

@@ -9,6 +9,7 @@
 #include "tessera/file.h"
 #include "tessera/format.h"
 #include "tessera/format_choice.h"
+#include "tessera/growing_pipeline.h"
 #include "tessera/growing_session.h"
 #include "tessera/memory.h"
 #include "tessera/network.h"

@@ -109,6 +109,63 @@ class DynamicStream:
     @property
     def id(self) -> int: ...
 
+# One sequence of a model whose states grow by a row with each run (keys and values of a decoder), in device memory that is
+# never moved. states: (input, output) each, of which the output is the input with a new row. rows_max: that a state may have;
+# its memory is taken at once. capacity_min: rows of the first network; the next has twice as many, and so on.
+class GrowingSession:
+    def __init__(self, path: str | os.PathLike[str], states: Sequence[tuple[str, str]],
+                 device: DeviceKind = "host", threads: int = 0, *, rows_max: int = 1024,
+                 capacity_min: int = 64, arch: str = "tessera128",
+                 shapes: Mapping[str, Sequence[int]] = {}, cores: int = 1) -> None: ...
+    # Arrays in the order of inputs, or one dict by name, of shapes for `capacity` rows; the result has no states.
+    def run(self, *inputs: ArrayLike | Mapping[str, ArrayLike]) -> Result: ...
+    def keep_rows(self, rows: int) -> None: ...  # the first ones
+    def clear(self) -> None: ...
+    # Without states: name, dtype, shape with -1 where the model leaves it open
+    @property
+    def inputs(self) -> list[tuple[str, str, list[int]]]: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def capacity(self) -> int: ...  # rows that the next run's network sees beside the one that it makes; 0: no room
+    @property
+    def networks_compiled(self) -> int: ...
+
+class GrowingPipelineStatus(TypedDict):
+    streams: int  # now
+    submitted: int  # tasks
+    networks_compiled: int
+
+# The same for many sequences at once, a stream for each, with tasks in flight.
+class GrowingPipeline:
+    def __init__(self, runtime: Runtime, path: str | os.PathLike[str], states: Sequence[tuple[str, str]], *,
+                 rows_max: int = 1024, capacity_min: int = 64, arch: str = "tessera128",
+                 shapes: Mapping[str, Sequence[int]] = {}, devices: Sequence[str] = [],
+                 jobs_max: int = 256) -> None: ...
+    # device: that holds its states; "": the one that holds those of the fewest sequences
+    def stream(self, *, device: str = "", order: str = "submission", priority: int = 0) -> GrowingStream: ...
+    def status(self) -> GrowingPipelineStatus: ...
+    def wait_until_done(self) -> None: ...
+    @property
+    def inputs(self) -> list[tuple[str, str, list[int]]]: ...
+
+# One sequence; its memory goes with it.
+class GrowingStream:
+    # As GrowingSession.run. Behind a task that failed others fail, until keep_rows() says where the sequence goes on.
+    def submit(self, *inputs: ArrayLike | Mapping[str, ArrayLike],
+               **options: Unpack[SubmitOptions]) -> Job: ...
+    def keep_rows(self, rows: int) -> None: ...  # waits for the tasks that were submitted
+    def clear(self) -> None: ...
+    def wait_until_done(self) -> None: ...
+    @property
+    def rows(self) -> int: ...  # when the tasks submitted are done; or before the one that failed
+    @property
+    def capacity(self) -> int: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def id(self) -> int: ...
+
 # The same.
 def load(source: str | os.PathLike[str] | Buffer, *, arch: str = "tessera128",
          shapes: Mapping[str, Sequence[int]] = {},

@@ -2,52 +2,22 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 
-#include "model/testing/model_builder.h"
+#include "model/testing/attention_model.h"
 #include "tessera/dynamic_network.h"
 
 namespace tessera {
 namespace {
 
-using model::testing::Ints;
-using model::testing::ModelBuilder;
+using model::testing::attention_mask;
+using model::testing::attention_token;
 
-Tensor waves(const Shape& dims, int seed) {
-  Tensor tensor = Tensor::zeros(Format::kF32, dims);
-  int i = seed;
-  for (float& value : tensor.as<float>()) value = std::sin(static_cast<float>(++i * 7 % 101));
-  return tensor;
-}
-
-// One head of attention: softmax(q k^T + mask) v, where keys and values grow by what x gives. The mask has an element
-// for each row; rows of -30000 are left out.
 std::string model_file() {
-  ModelBuilder builder(17);
-  builder.open_input("x", Format::kF32, {"1", "2", "1", "16"});
-  builder.open_input("past.k", Format::kF32, {"batch", "2", "past", "16"});
-  builder.open_input("past.v", Format::kF32, {"batch", "2", "past", "16"});
-  builder.open_input("mask", Format::kF32, {"1", "1", "1", "all"});
-  builder.initializer("w", waves({16, 16}, 3)).initializer("u", waves({16, 16}, 5));
-  builder.node("MatMul", {"x", "w"}, {"k"}).node("MatMul", {"x", "u"}, {"v"});
-  builder.node("Concat", {"past.k", "k"}, {"present.k"}, {{"axis", std::int64_t{-2}}});
-  builder.node("Concat", {"past.v", "v"}, {"present.v"}, {{"axis", std::int64_t{2}}});
-  builder.node("Transpose", {"present.k"}, {"kt"}, {{"perm", Ints{0, 1, 3, 2}}});
-  builder.node("MatMul", {"x", "kt"}, {"scores"}).node("Add", {"scores", "mask"}, {"masked"});
-  builder.node("Softmax", {"masked"}, {"weights"}).node("MatMul", {"weights", "present.v"}, {"y"});
-  builder.output("y").output("present.k").output("present.v");
   const std::string path = testing::TempDir() + "growing_session_test.onnx";
-  std::ofstream file(path, std::ios::binary);
-  builder.proto().SerializeToOstream(&file);
+  std::ofstream(path, std::ios::binary) << model::testing::attention_model();
   return path;
-}
-
-Tensor mask(std::int64_t rows, std::int64_t seen) {
-  Tensor tensor = Tensor::zeros(Format::kF32, {1, 1, 1, rows});
-  std::fill(tensor.as<float>().begin() + seen, tensor.as<float>().end(), -30000.0f);
-  return tensor;
 }
 
 GrowingOptions options(const std::string& arch, std::int64_t rows_max) {
@@ -68,7 +38,7 @@ std::vector<Tensor> by_plain_inputs(const std::string& path, const std::string& 
   Tensor k = Tensor::zeros(Format::kF32, {1, 2, 0, 16}), v = k;
   std::vector<Tensor> results;
   for (int step = 0; step < steps; ++step) {
-    auto run = session->run({waves({1, 2, 1, 16}, step), k, v, mask(step + 1, step + 1)});
+    auto run = session->run({attention_token(step), k, v, attention_mask(step + 1, step + 1)});
     EXPECT_TRUE(run.ok()) << run.error().to_string();
     results.push_back(run->outputs[0]);
     k = run->outputs[1];
@@ -88,7 +58,7 @@ TEST(GrowingSession, GivesTheBitsOfCachesThatArePlainInputsInEveryCapacity) {
       for (int round = 0; round < 2; ++round) {
         for (int step = 0; step < kSteps; ++step) {
           auto run =
-              session->run({waves({1, 2, 1, 16}, step), mask(session->capacity(), step + 1)});
+              session->run({attention_token(step), attention_mask(session->capacity(), step + 1)});
           ASSERT_TRUE(run.ok()) << run.error().to_string();
           EXPECT_EQ(run->outputs, (std::vector<Tensor>{expected[static_cast<std::size_t>(step)]}))
               << arch << " " << device_kind_name(kind) << " step " << step;
@@ -101,11 +71,37 @@ TEST(GrowingSession, GivesTheBitsOfCachesThatArePlainInputsInEveryCapacity) {
   }
 }
 
+TEST(GrowingSession, GoesOnBehindTheRowsThatItKeeps) {
+  for (const DeviceKind kind : {DeviceKind::kHost, DeviceKind::kSim}) {
+    auto session = GrowingSession::open(model_file(), options("tessera128", 12), {.device = kind});
+    const auto step = [&](int token) {
+      auto run = session->run(
+          {attention_token(token), attention_mask(session->capacity(), session->rows() + 1)});
+      return run.ok() ? run->outputs : std::vector<Tensor>{};
+    };
+    std::vector<std::vector<Tensor>> expected;
+    for (int i = 0; i < 6; ++i) expected.push_back(step(i));
+    EXPECT_EQ(session->keep_rows(7).error().to_string(),
+              "7 rows to keep, the states have 6   [invalid argument]");
+    EXPECT_EQ(session->keep_rows(-1).error().message, "-1 rows to keep, the states have 6");
+    ASSERT_TRUE(session->keep_rows(3).ok());
+    EXPECT_EQ(session->rows(), 3);
+    // Taken back again: large ones, which would change what blocks of numbers have in common.
+    Tensor large = attention_token(3);
+    for (float& value : large.as<float>()) value *= 64;
+    for (int i = 4; i < 6; ++i) {
+      ASSERT_TRUE(session->run({large, attention_mask(session->capacity(), i)}).ok());
+    }
+    ASSERT_TRUE(session->keep_rows(3).ok());
+    for (std::size_t i = 3; i < 6; ++i) EXPECT_EQ(step(static_cast<int>(i)), expected[i]) << i;
+  }
+}
+
 TEST(GrowingSession, SaysThatThereIsNoRoomAndGoesOnAfterClear) {
   auto session =
       GrowingSession::open(model_file(), options("tessera128", 1), {.device = DeviceKind::kHost});
   ASSERT_TRUE(session.ok()) << session.error().to_string();
-  const std::vector<Tensor> inputs = {waves({1, 2, 1, 16}, 0), mask(1, 1)};
+  const std::vector<Tensor> inputs = {attention_token(0), attention_mask(1, 1)};
   const auto first = session->run(inputs);
   ASSERT_TRUE(first.ok()) << first.error().to_string();
   EXPECT_EQ(session->capacity(), 0);
@@ -133,8 +129,8 @@ TEST(GrowingSession, RefusesWhatIsNoGrowingState) {
 TEST(GrowingSession, SaysWhichInputDoesNotFitTheCapacity) {
   auto session =
       GrowingSession::open(model_file(), options("tessera128", 8), {.device = DeviceKind::kHost});
-  ASSERT_TRUE(session->run({waves({1, 2, 1, 16}, 0), mask(4, 1)}).ok());
-  EXPECT_EQ(session->run({waves({1, 2, 1, 16}, 0), mask(5, 2)}).error().to_string(),
+  ASSERT_TRUE(session->run({attention_token(0), attention_mask(4, 1)}).ok());
+  EXPECT_EQ(session->run({attention_token(0), attention_mask(5, 2)}).error().to_string(),
             "input 'mask': given f32 [1x1x1x5], for a capacity of 4 rows it is f32 [1x1x1x4]   "
             "[invalid argument]");
   EXPECT_EQ(session->rows(), 1);

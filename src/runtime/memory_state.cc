@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <condition_variable>
 
 #include "base/guarded.h"
 #include "base/process_mark.h"
 #include "graph/edge_blocks.h"
-#include "pipeline/own_thread.h"
-#include "runtime/job.h"
+#include "runtime/waiting_claim.h"
 
 namespace tessera::runtime {
 
@@ -49,25 +47,6 @@ Result<std::shared_ptr<BlockState>> state_of(std::shared_ptr<MemoryState> memory
   if (!made) (void)mirror.release(block);
   return state;
 }
-
-// Waits for its turn to read a block.
-class FetchClaim : public BlockClaim {
- public:
-  void wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return ready_; });
-  }
-
- private:
-  void proceed() override {
-    const std::lock_guard lock(mutex_);
-    ready_ = true;
-    changed_.notify_all();
-  }
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ready_ = false;
-};
 
 }  // namespace
 
@@ -125,7 +104,26 @@ Result<std::shared_ptr<BlockState>> BlockState::take_over(std::shared_ptr<Memory
   return state_of(std::move(memory), mirrored, tensor);
 }
 
+Result<std::shared_ptr<BlockState>> BlockState::rows_of(std::shared_ptr<BlockState> whole,
+                                                        Bytes first,
+                                                        const TensorDescription& tensor,
+                                                        RowsOfState rows) {
+  TESSERA_TRY(const Bytes bytes, checked_bytes(tensor));
+  TESSERA_CHECK(first.value >= 0 && first.value + bytes.value <= whole->bytes().value,
+                "{} bytes at {} of a block of {}", bytes.value, first.value, whole->bytes().value);
+  const auto host = whole->block.host.subspan(static_cast<std::size_t>(first.value),
+                                              static_cast<std::size_t>(bytes.value));
+  auto part = make_shared_here<BlockState>(
+      whole->memory, device::MirroredBlock{host, {{whole->address() + first, bytes}}});
+  part->format = tensor.format;
+  part->dims = tensor.dims;
+  part->whole = std::move(whole);
+  part->rows = std::move(rows);
+  return part;
+}
+
 BlockState::~BlockState() {
+  if (whole != nullptr) return;
   (void)guarded("", [this] { return memory->mirror().release(block); });
   if (stays) entry().run_memory().stays_no_more();
 }
@@ -174,11 +172,10 @@ Status BlockState::host_wrote() {
 
 Status BlockState::fetch() {
   TESSERA_RETURN_IF_ERROR(memory->check_process());
-  FetchClaim claim;
+  WaitingClaim claim;
   BlockOrder& order = memory->runtime().block_order();
   claim.uses.push_back({shared_from_this(), false});
-  const bool inside =
-      pipeline::OwnThread::owner() != nullptr || JobState::in_callback_of() != nullptr;
+  const bool inside = WaitingClaim::must_not_wait();
   if (inside && !order.try_enter(claim)) {
     return Error{ErrorCode::kUnavailable,
                  "a task that was submitted uses the block, and a stage or a callback cannot wait "
@@ -194,10 +191,15 @@ Status BlockState::fetch() {
 }
 
 Status BlockState::valid() const {
+  if (rows.order != nullptr) return rows.order->valid();
   const std::lock_guard lock(mutex_);
   return valid_;
 }
 void BlockState::invalidate(Status why) {
+  if (rows.order != nullptr) {
+    if (!why.ok() && rows.written >= 0) rows.order->row_failed(rows.written, std::move(why));
+    return;
+  }
   const std::lock_guard lock(mutex_);
   valid_ = std::move(why);
 }

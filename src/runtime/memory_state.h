@@ -30,6 +30,20 @@ class MemoryState {
   RuntimeState& runtime() { return *runtime_; }
 };
 
+// The order of the tasks that use the rows of a growing state, and whether the rows hold something (growing_rows.h).
+class RowOrder : public OrderedBlock {
+ public:
+  // A task that was to write the row ended without a result.
+  virtual void row_failed(std::int64_t row, Status why) = 0;
+  virtual Status valid() const = 0;
+};
+
+// What a block is that stands for rows of a state.
+struct RowsOfState {
+  std::shared_ptr<RowOrder> order = {};  // shared with the state; null: the block is one of its own
+  std::int64_t written = -1;  // the row that it is for a task that writes it; -1: it is read
+};
+
 class BlockState : public OrderedBlock, public std::enable_shared_from_this<BlockState> {
  public:
   static Result<std::shared_ptr<BlockState>> allocate(std::shared_ptr<MemoryState> memory,
@@ -45,6 +59,10 @@ class BlockState : public OrderedBlock, public std::enable_shared_from_this<Bloc
   static Result<std::shared_ptr<BlockState>> take_over(std::shared_ptr<MemoryState> memory,
                                                        const device::MemoryBlock& block,
                                                        const TensorDescription& tensor);
+  // Bytes of a block that begin at `first`, as rows of a state: the memory remains the whole's.
+  static Result<std::shared_ptr<BlockState>> rows_of(std::shared_ptr<BlockState> whole, Bytes first,
+                                                     const TensorDescription& tensor,
+                                                     RowsOfState rows);
   BlockState(std::shared_ptr<MemoryState> memory, device::MirroredBlock block)
       : memory(std::move(memory)), block(std::move(block)) {}
   ~BlockState() override;
@@ -81,6 +99,9 @@ class BlockState : public OrderedBlock, public std::enable_shared_from_this<Bloc
   Shape dims, dense_dims;       // as in TensorDescription
   bool plain = false;           // made by a number of bytes
   bool stays = false;           // between two stages: run_memory.h counts it
+  std::shared_ptr<BlockState>
+      whole;  // of rows: shared with the other rows; null: it owns its memory
+  RowsOfState rows;
 
  private:
   mutable std::mutex mutex_;

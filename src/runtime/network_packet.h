@@ -43,6 +43,7 @@ class NetworkPacket : public TaskPacket {
   }
 
   void give(TaskResult& result) override {
+    leave_out_rows();
     result.runs = std::move(task.runs);
     if (!outputs.empty()) {
       for (const RunValue& value : values.front()) {
@@ -51,6 +52,15 @@ class NetworkPacket : public TaskPacket {
       }
     }
     result.payload = std::move(task.payload);
+  }
+  // The stream has them.
+  void leave_out_rows() {
+    for (std::size_t i = outputs.size(); i-- > 0;) {
+      if (!outputs[i].block || outputs[i].block->state()->rows.order == nullptr) continue;
+      const auto at = static_cast<std::ptrdiff_t>(i);
+      task.runs.front().erase(task.runs.front().begin() + at);
+      values.front().erase(values.front().begin() + at);
+    }
   }
   void clear() override {
     TaskPacket::clear();

@@ -356,7 +356,8 @@ TaskOutcome PipelineState::outcome_of(TaskPacket& packet, Nanoseconds now) const
   result.sequence = packet.header.sequence;
   result.cycles = packet.cycles;
   result.host_cycles = packet.host_cycles;
-  result.transfer_cycles = packet.transfer_cycles;
+  result.transfer_cycles =
+      std::max<std::int64_t>(0, packet.transfer_cycles - packet.transfer_cycles_saved);
   result.value_notes = std::move(packet.value_notes);
   if (packet.device != nullptr) result.device = *packet.device;
   for (std::size_t s = 0; s < stages_.size(); ++s) {

@@ -131,6 +131,7 @@ class PipelineState : private pipeline::Sink,
   void let_in(pipeline::PacketPtr packet) override;
   void wait_until_none_waits();
   Status check_network_task(const NetworkTask& task) const;
+  std::int64_t cycles_of_rows(const NetworkTask& task) const;
   pipeline::PacketPtr packet_of(const StreamState& stream, NetworkTask task,
                                 const SubmitOptions& options);
   // Its blocks are others' turn now. Before the job is settled.

@@ -59,7 +59,8 @@ Status RunValue::valid(const std::string& name) const {
   if (block == nullptr) return {};
   const Status status = block->valid();
   if (status.ok()) return {};
-  return status.error().with_context(fmt::format("input '{}': its block holds nothing", name));
+  const char* const what = block->rows.order == nullptr ? "its block holds nothing" : "a state";
+  return status.error().with_context(fmt::format("input '{}': {}", name, what));
 }
 
 Status gather(Tensor& tensor, RunValue& value) {

@@ -11,7 +11,9 @@ Error wrong_state(std::string message) { return {ErrorCode::kInvalidArgument, st
 
 }  // namespace
 
-Status StreamStates::add_to(NetworkTask& task, std::span<const TensorDescription> outputs) const {
+Status StreamStates::add_to(NetworkTask& task, std::span<const TensorDescription> inputs,
+                            std::span<const TensorDescription> outputs) const {
+  if (rows_ != nullptr) return rows_->add_to(task, inputs, outputs);
   if (pairs_.empty()) return {};
   for (const Pair& pair : pairs_) {
     if (pair.input > task.inputs.size()) {

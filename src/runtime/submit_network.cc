@@ -4,9 +4,11 @@
 
 #include <algorithm>
 
+#include "arch/host_time.h"
 #include "device/device_form.h"
 #include "runtime/network_packet.h"
 #include "runtime/pipeline_state.h"
+#include "runtime/tensor_bytes.h"
 
 namespace tessera::runtime {
 namespace {
@@ -26,6 +28,13 @@ Status check_view(const TensorView& view, const std::string& what) {
   if (std::ssize(view.bytes) == bytes) return {};
   return wrong(fmt::format("{}: {} bytes for {}", what, view.bytes.size(),
                            description_text(view.format, view.dims)));
+}
+
+// Rows of a state have the turn of the state, whichever they are; where they are not written, they say so themselves.
+void add_block(TaskPacket& packet, const std::shared_ptr<BlockState>& block, bool writes) {
+  const std::shared_ptr<RowOrder>& order = block->rows.order;
+  if (order == nullptr || writes) packet.add_use(block, writes);
+  if (order != nullptr) packet.add_use(order, writes);
 }
 
 // In the network's form or in that of its devices.
@@ -90,6 +99,33 @@ Status PipelineState::check_network_task(const NetworkTask& task) const {
   return {};
 }
 
+// What a run counts for rows of states, which stay where they are.
+std::int64_t PipelineState::cycles_of_rows(const NetworkTask& task) const {
+  const BlockState* some = nullptr;
+  std::int64_t in = 0, in_rows = 0, out = 0, out_rows = 0;
+  const auto add_rows = [&some](const Block& block, std::int64_t& bytes) {
+    if (block.state()->rows.order == nullptr) return;
+    some = block.state().get();
+    bytes += some->bytes().value;
+  };
+  for (const auto& input : task.inputs) {
+    if (const auto* const block = std::get_if<Block>(&input)) add_rows(*block, in_rows);
+  }
+  for (const NetworkOutput& output : task.outputs) {
+    if (output.block) add_rows(*output.block, out_rows);
+  }
+  if (some == nullptr) return 0;
+  for (const TensorDescription& input : first_model_->device_inputs()) {
+    in += tensor_bytes(input).value;
+  }
+  for (const TensorDescription& output : last_model_->device_outputs()) {
+    out += tensor_bytes(output).value;
+  }
+  const ChipConfig& chip = some->entry().chip();
+  return transfer_cycles(chip, in) - transfer_cycles(chip, in - in_rows) +
+         transfer_cycles(chip, out) - transfer_cycles(chip, out - out_rows);
+}
+
 pipeline::PacketPtr PipelineState::packet_of(const StreamState& stream, NetworkTask task,
                                              const SubmitOptions& options) {
   std::vector<std::vector<Tensor>> runs(1);
@@ -108,11 +144,12 @@ pipeline::PacketPtr PipelineState::packet_of(const StreamState& stream, NetworkT
   pipeline::PacketPtr packet = network_packet_of(stream, std::move(runs), options);
   NetworkPacket& fields = network_packet(packet);
   for (const RunValue& value : values) {
-    if (value.block != nullptr) fields.add_use(value.block, false);
+    if (value.block != nullptr) add_block(fields, value.block, false);
   }
   for (const NetworkOutput& output : task.outputs) {
-    if (output.block) fields.add_use(output.block->state(), true);
+    if (output.block) add_block(fields, output.block->state(), true);
   }
+  fields.transfer_cycles_saved = cycles_of_rows(task);
   fields.values.push_back(std::move(values));
   fields.outputs = std::move(task.outputs);
   return packet;
@@ -126,9 +163,10 @@ Result<JobReference> PipelineState::submit_network(const std::shared_ptr<StreamS
   // Whose task is next has the states next: up to its turn on the blocks.
   const std::lock_guard states(stream->states_mutex());
   return with_room([&]() -> Result<JobReference> {
-    TESSERA_RETURN_IF_ERROR(stream->states().add_to(task, last_model_ == nullptr
-                                                              ? std::span<const TensorDescription>()
-                                                              : last_model_->network.outputs()));
+    if (last_model_ != nullptr) {
+      TESSERA_RETURN_IF_ERROR(stream->states().add_to(task, first_model_->network.inputs(),
+                                                      last_model_->network.outputs()));
+    }
     TESSERA_RETURN_IF_ERROR(check_network_task(task));
     pipeline::PacketPtr packet = packet_of(*stream, std::move(task), options);
     TESSERA_TRY(JobReference job, enter(stream, std::move(packet), std::move(options)));

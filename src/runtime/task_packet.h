@@ -37,6 +37,7 @@ class TaskPacket : public pipeline::Packet {
   std::shared_ptr<PacketTurn> turn;  // shared with devices that run it; null: it uses no blocks
 
   std::int64_t cycles = 0, host_cycles = 0, transfer_cycles = 0;
+  std::int64_t transfer_cycles_saved = 0;  // of what stays on the device, which runs count
   const std::string* device = nullptr;  // that ran it last; the name lives as long as the runtime
   std::string layer;                    // that it ran, or where it failed, if that is known
   pipeline::Nanoseconds transfer_in = 0, kernel = 0, transfer_out = 0;
@@ -69,7 +70,7 @@ class TaskPacket : public pipeline::Packet {
     Packet::clear();
     job.reset();
     turn.reset();
-    cycles = host_cycles = transfer_cycles = 0;
+    cycles = host_cycles = transfer_cycles = transfer_cycles_saved = 0;
     device = nullptr;
     layer.clear();
     value_notes.clear();

@@ -2,12 +2,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "../runtime/card_models.h"
 #include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
 #include "local_cluster.h"
+#include "model/testing/attention_model.h"
 #include "network/network.h"
 #include "network/prepared_cores.h"
+#include "tessera/growing_pipeline.h"
 #include "tessera/runtime.h"
 #include "tessera/session.h"
 #include "tessera/virtual_card.h"
@@ -220,6 +225,45 @@ TEST(RemoteDevice, AStateStaysOnTheNode) {
     EXPECT_TRUE(there->outputs == here.outputs);
     EXPECT_EQ(there->cycles, here.cycles);
   }
+}
+
+// They lie with the client and go over with each run; the bits are those of a session here.
+TEST(RemoteDevice, StatesThatGrowHaveTheBitsOfASessionHere) {
+  const LocalCluster cluster({.nodes = 2});
+  const std::string path = ::testing::TempDir() + "remote_growing.onnx";
+  std::ofstream(path, std::ios::binary) << model::testing::attention_model();
+  GrowingOptions growing;
+  growing.load.arch = "cloud16";
+  growing.states = {{"past.k", "present.k"}, {"past.v", "present.v"}};
+  growing.rows_max = 8;
+  growing.capacity_min = 1;
+  auto runtime = Runtime::open(
+      {.devices = {
+           {.kind = DeviceKind::kSim, .cluster = cluster.address("cores=1&in_flight=2&name=a")},
+           {.kind = DeviceKind::kSim, .cluster = cluster.address("cores=1&name=b")}}});
+  ASSERT_TRUE(runtime.ok()) << runtime.error().to_string();
+  auto pipeline = runtime->open_pipeline(path, growing, {});
+  ASSERT_TRUE(pipeline.ok()) << pipeline.error().to_string();
+  auto session = GrowingSession::open(path, growing, {.device = DeviceKind::kHost});
+  ASSERT_TRUE(session.ok()) << session.error().to_string();
+  for (int s = 0; s < 2; ++s) {
+    GrowingStream stream = pipeline->open_stream().value();
+    ASSERT_TRUE(session->clear().ok());
+    for (int step = 0; step < 11; ++step) {
+      if (step == 5) {  // some are taken back
+        ASSERT_TRUE(stream.keep_rows(2).ok());
+        ASSERT_TRUE(session->keep_rows(2).ok());
+      }
+      const std::vector<Tensor> inputs = {
+          model::testing::attention_token(step),
+          model::testing::attention_mask(session->capacity(), session->rows() + 1)};
+      Job job = stream.submit(inputs).value();
+      const TaskOutcome outcome = job.wait();
+      ASSERT_TRUE(outcome.ok()) << outcome.error().error.to_string();
+      EXPECT_TRUE(outcome.result().outputs() == session->run(inputs)->outputs) << step;
+    }
+  }
+  std::filesystem::remove(path);
 }
 
 }  // namespace

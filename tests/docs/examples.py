@@ -250,6 +250,8 @@ BLOCKS = {
             setup="mkdir -p scans recordings && cp examples/ocr/picture/station.png scans && cp tone.wav recordings"),
         'auto session = GrowingSession::open("decoder.onnx", {.states = {{"past_key_values.0.key", "present.0.key"}, ...}, .rows_max = 4096},':
             NotRun("src/runtime/growing_session_test.cc holds this, with the bits"),
+        'auto pipeline = runtime->open_pipeline("decoder.onnx", {.states = {{"past_key_values.0.key", "present.0.key"}, ...}, .rows_max = 4096}, {});':
+            NotRun("tests/runtime/growing_pipeline_test.cc holds this, with the bits"),
         'build/release/examples/transcribe/transcribe speech.wav --model "$(scripts/fetch_transcription_model.sh)" --device sim':
             NotRun("tests/generation runs both programs"),
         "$ transcribe jfk_16k.wav --model ... --device sim":
@@ -285,6 +287,15 @@ tessera_error* error = NULL;
   (void)context;"""},
             end="fail_on(error);"),
         "python3 -m venv --system-site-packages env": Excerpt("README.md"),  # which is run
+        'pipeline = tessera.GrowingPipeline(runtime, "decoder.onnx", [("past.k", "present.k"), ("past.v", "present.v")], rows_max=4096)': Code(
+            needs=("python",),
+            before="""import numpy, tessera, models
+models.write_decoder("decoder.onnx")
+runtime = tessera.Runtime([tessera.Device("host")])
+token, mask = numpy.ones((1, 1, 16), numpy.float32), numpy.zeros((1, 1, 64), numpy.float32)
+mask[..., 1:] = -30000
+""",
+            end="assert stream.rows == 1 and result.names == ['y']"),
         "def crop(task):": Code(
             needs=("python",),
             before="""import numpy, tessera, models

@@ -61,3 +61,38 @@ def write(path, input_shape, layers, seed=1):
     with open(path, "wb") as file:
         file.write(message((1, 8), (7, graph), (8, message((2, 13)))))
     return path
+
+
+def with_axis(number):
+    return message((1, "axis"), (3, number), (20, 2))
+
+
+def write_decoder(path, width=16, seed=1):
+    """One head of attention: softmax(x k^T + mask) v. Inputs x [1, 1, width], past.k and past.v [1, rows, width], mask [1, 1,
+    rows]; outputs y, present.k and present.v, which have the row that x gives behind the past ones."""
+    random = numpy.random.default_rng(seed)
+    weights = [(name, random.standard_normal((width, width)) / 4) for name in ("w", "u")]
+    initializers = [tensor(name, value.astype(numpy.float16).astype(numpy.float32)) for name, value in weights]
+    nodes = []
+
+    def node(kind, inputs, output, *attributes):
+        nodes.append(message(*((1, name) for name in inputs), (2, output), (4, kind),
+                             *((5, attribute) for attribute in attributes)))
+
+    node("MatMul", ("x", "w"), "k")
+    node("MatMul", ("x", "u"), "v")
+    node("Concat", ("past.k", "k"), "present.k", with_axis(1))
+    node("Concat", ("past.v", "v"), "present.v", with_axis(1))
+    node("Transpose", ("present.k",), "kt", ints("perm", [0, 2, 1]))
+    node("MatMul", ("x", "kt"), "scores")
+    node("Add", ("scores", "mask"), "masked")
+    node("Softmax", ("masked",), "weights", with_axis(2))
+    node("MatMul", ("weights", "present.v"), "y")
+    inputs = {"x": (1, 1, width), "past.k": (1, -1, width), "past.v": (1, -1, width), "mask": (1, 1, -1)}
+    outputs = {"y": (1, 1, width), "present.k": (1, -1, width), "present.v": (1, -1, width)}
+    graph = message(*((1, one) for one in nodes), (2, "decoder"), *((5, one) for one in initializers),
+                    *((11, value_info(*one)) for one in inputs.items()),
+                    *((12, value_info(*one)) for one in outputs.items()))
+    with open(path, "wb") as file:
+        file.write(message((1, 8), (7, graph), (8, message((2, 13)))))
+    return path
