@@ -62,39 +62,78 @@ Table<LayerIndex, bool> layers_of_outputs(const PlanInputs& inputs, const Plan& 
   return leads_out;
 }
 
-// Which piece each part of the storages was written by last, as far as somebody asks.
+// The pieces that have written a part of a storage: the last one, and the latest place of any.
+struct Written {
+  PieceIndex last = -1, place = -1;
+};
+
+// By whom each part of the storages was written, as far as somebody asks.
 class Writers {
  public:
   explicit Writers(const StoragePlan& storages) : storages_(storages) {}
 
   void watch(StorageIndex index) {
     const std::int64_t elements = storages_.storages[index].elements;
-    known_[index].assign(static_cast<std::size_t>(elements / kGranule + 1), -1);
+    known_[index].assign(static_cast<std::size_t>(elements / kGranule + 1), {});
   }
-  void write(const StorageView& view, PieceIndex piece) {
+  void write(const StorageView& view, const Written& piece) {
     const auto found = known_.find(view.storage);
     if (found == known_.end()) return;
-    for_each_granule(view, [&](std::int64_t i) {
-      PieceIndex& last = found->second[static_cast<std::size_t>(i)];
-      last = std::max(last, piece);
-    });
-  }
-  void write_all(StorageIndex index, PieceIndex piece) {
-    const auto found = known_.find(index);
-    if (found != known_.end()) std::ranges::fill(found->second, piece);
-  }
-  // The last piece that wrote something of the view; -1: none did.
-  PieceIndex last_of(const StorageView& view) const {
-    const std::vector<PieceIndex>& pieces = known_.at(view.storage);
-    PieceIndex last = -1;
     for_each_granule(
-        view, [&](std::int64_t i) { last = std::max(last, pieces[static_cast<std::size_t>(i)]); });
-    return last;
+        view, [&](std::int64_t i) { add(piece, found->second[static_cast<std::size_t>(i)]); });
+  }
+  void write_all(StorageIndex index, const Written& piece) {
+    const auto found = known_.find(index);
+    if (found == known_.end()) return;
+    for (Written& part : found->second) add(piece, part);
+  }
+  // Of all that wrote something of the view; -1: none did.
+  Written of(const StorageView& view) const {
+    const std::vector<Written>& parts = known_.at(view.storage);
+    Written all;
+    for_each_granule(view, [&](std::int64_t i) { add(parts[static_cast<std::size_t>(i)], all); });
+    return all;
   }
 
  private:
+  static void add(const Written& piece, Written& to) {
+    to.last = std::max(to.last, piece.last);
+    to.place = std::max(to.place, piece.place);
+  }
+
   const StoragePlan& storages_;
-  std::map<StorageIndex, std::vector<PieceIndex>> known_;
+  std::map<StorageIndex, std::vector<Written>> known_;
+};
+
+// The latest place of the pieces that have loaded into a block of the state buffer, or made it, and of all
+// that have used it.
+class BlockUses {
+ public:
+  explicit BlockUses(std::size_t blocks) : filled_(blocks, -1), used_(blocks, -1) {}
+
+  // What the piece finds in its blocks is there, and what it overwrites is not wanted any more.
+  PieceIndex before(const Piece& piece) const {
+    PieceIndex last = piece.output.block >= 0 ? used_[piece.output.block] : -1;
+    for (const PieceOperand& input : piece.inputs) {
+      if (input.block < 0) continue;
+      last = std::max(last, input.transfer ? used_[input.block] : filled_[input.block]);
+    }
+    return last;
+  }
+  void add(const Piece& piece, PieceIndex place) {
+    const auto use = [&](BlockIndex block, bool fills) {
+      if (block < 0) return;
+      used_[block] = std::max(used_[block], place);
+      if (fills) filled_[block] = std::max(filled_[block], place);
+    };
+    for (const PieceMove& move : piece.moves) use(move.block, true);
+    for (const PieceOperand& input : piece.inputs) use(input.block, input.transfer);
+    use(piece.output.block, true);
+    use(piece.part.block, true);
+  }
+
+ private:
+  Table<BlockIndex, PieceIndex> filled_, used_;
 };
 
 }  // namespace
@@ -117,28 +156,32 @@ std::vector<PieceIndex> early_outputs(const PlanInputs& inputs, const Plan& plan
       static_cast<std::size_t>(count));  // the piece that each one follows, or itself
   std::iota(place.begin(), place.end(), 0);
   PieceIndex host = -1;  // nothing passes it
+  BlockUses blocks(plan.buffer_blocks.size());
   for (PieceIndex i = 0; i < count; ++i) {
     const Piece& piece = plan.pieces[i];
     PieceIndex& at = place[static_cast<std::size_t>(i)];
     if (leads_out[piece.layer] && piece.moves.empty() && piece.copies.empty() &&
         !piece.part.one_of_several()) {
-      at = std::max(host, behind[piece.layer]);
+      at = std::max({host, behind[piece.layer], blocks.before(piece)});
       for (const PieceOperand& input : piece.inputs) {
-        const PieceIndex writer = writers.last_of(input.view);
-        if (writer < 0) continue;
-        const PieceIndex later = next[static_cast<std::size_t>(writer)];
+        const Written written = writers.of(input.view);
+        if (written.last < 0) continue;
+        at = std::max(at, written.place);
+        const PieceIndex later = next[static_cast<std::size_t>(written.last)];
         // Until then it has been stored.
         const bool waits = input.transfer && later >= 0 && later < i;
-        at = std::max(at, place[static_cast<std::size_t>(waits ? later : writer)]);
+        if (waits) at = std::max(at, place[static_cast<std::size_t>(later)]);
       }
       at = std::min(at, i);
     }
     behind[piece.layer] = at;
+    blocks.add(piece, at);
     if (inputs.layers[piece.layer].kind == LayerKind::kHost) host = i;
-    if (piece.output.block >= 0) writers.write(piece.output.view, i);
-    for (const PieceMove& move : piece.moves) writers.write(move.to, i);
+    const Written written{i, at};
+    if (piece.output.block >= 0) writers.write(piece.output.view, written);
+    for (const PieceMove& move : piece.moves) writers.write(move.to, written);
     for (const std::int32_t copy : piece.copies) {
-      writers.write_all(inputs.layers[piece.layer].copies[copy].destination, i);
+      writers.write_all(inputs.layers[piece.layer].copies[copy].destination, written);
     }
   }
   std::vector<PieceIndex> order(static_cast<std::size_t>(count));
