@@ -14,6 +14,7 @@
 #include "arith/exact_functions.h"
 #include "arith/rounding.h"
 #include "arith/test_values.h"
+#include "arith/transcendental.h"
 
 namespace tessera::arith {
 namespace {
@@ -79,6 +80,34 @@ TEST(UnaryF32, IsCorrectlyRoundedOnRandomInputs) {
       const double actual = f32_of(function, x);
       EXPECT_EQ(round_to(Format::kF32, exact), round_to(Format::kF32, actual))
           << unary_function_name(function) << " of " << x;
+    }
+  }
+}
+
+// Lanes beside one number at a time, with slopes of either sign: of a negative one Celu grows.
+TEST(UnaryF32, LanesOfExponentialUnitsHaveTheBitsOfOneNumberAtATime) {
+  Random random(kTestSeed);
+  std::vector<float> inputs;
+  for (int i = 0; i < 4000; ++i) {
+    inputs.push_back(
+        static_cast<float>(value_of_bits(Format::kF32, random_bits(Format::kF32, random))));
+    inputs.push_back(static_cast<float>(static_cast<double>(random() % 65536) / 512 - 64));
+  }
+  for (const UnaryFunction function :
+       {UnaryFunction::kElu, UnaryFunction::kCelu, UnaryFunction::kSelu}) {
+    for (const float alpha : {1.0f, 0.25f, -6.25f, -0.5f, -0.001f}) {
+      const Activation activation{.function = function,
+                                  .alpha = alpha,
+                                  .beta = function == UnaryFunction::kSelu ? 1.5f : 0.0f};
+      std::vector<float> results(inputs.size());
+      ASSERT_TRUE(transcendental_lanes(
+          activation, {.format = Format::kF32, .data = inputs.data(), .stride = 1},
+          {.format = Format::kF32, .data = results.data(), .count = std::ssize(inputs)}));
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const double expected = evaluate(activation, inputs[i], Format::kF32);
+        ASSERT_EQ(round_to(Format::kF32, expected), bits_of_f32(results[i]))
+            << name_of(activation) << " of " << inputs[i];
+      }
     }
   }
 }

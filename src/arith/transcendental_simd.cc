@@ -123,9 +123,13 @@ HWY_INLINE Doubles mish_lanes(Doubles x) {
 
 HWY_INLINE Doubles elu_lanes(Doubles x, const Elu& elu) {
   const F64 d;
-  const auto inside = hn::Max(hn::Div(x, constant(elu.width)), constant(-700));
-  const auto below = hn::Mul(constant(elu.scale), hn::Expm1(d, hn::Min(inside, hn::Zero(d))));
-  return hn::Mul(constant(elu.gain), hn::IfThenElse(hn::Lt(x, hn::Zero(d)), below, x));
+  const auto negative = hn::Lt(x, hn::Zero(d));
+  // Of a negative width it is positive: where it would overflow, the lane is left to the exact function.
+  const auto quotient = hn::IfThenElseZero(negative, hn::Div(x, constant(elu.width)));
+  const auto inside = hn::Min(hn::Max(quotient, constant(-700)), constant(700));
+  const auto below = hn::Mul(constant(elu.scale), hn::Expm1(d, inside));
+  const auto known = hn::IfThenElse(hn::Gt(quotient, constant(700)), constant(std::nan("")), below);
+  return hn::Mul(constant(elu.gain), hn::IfThenElse(negative, known, x));
 }
 
 // How far what is lost of v below its last kLost bits is from a half, which is a tie; what is lost is counted as 1.
@@ -311,9 +315,14 @@ bool transcendental_lanes(const Activation& activation, const Operand& in, const
     case UnaryFunction::kGeluTanh:
     case UnaryFunction::kSoftplus:
     case UnaryFunction::kMish:
+      break;
+    // The sign of a product that is zero anyway is the exact function's.
+    case UnaryFunction::kSelu:
+      if (activation.alpha == 0 || activation.beta == 0) return false;
+      break;
     case UnaryFunction::kElu:
     case UnaryFunction::kCelu:
-    case UnaryFunction::kSelu:
+      if (activation.alpha == 0) return false;
       break;
     default:
       return false;
