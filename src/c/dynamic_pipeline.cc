@@ -37,22 +37,6 @@ Result<tessera_dynamic_pipeline> open_pipeline(Runtime& runtime, const char* pat
   return tessera_dynamic_pipeline{std::move(opened)};
 }
 
-tessera_error* submit(DynamicStream& stream, const tessera_run& inputs, Submission submission,
-                      tessera_job** job) {
-  auto tensors = tensors_of(inputs, "inputs");
-  if (!tensors.ok()) return make_error(tensors.error());
-  // Before the task is on its way.
-  auto made = job == nullptr ? nullptr : std::make_unique<tessera_job>();
-  auto submitted = submission.fail_if_full
-                       ? stream.submit(*tensors, std::move(submission.options))
-                       : stream.submit_when_room(*tensors, std::move(submission.options));
-  if (!submitted.ok()) return make_error(submitted.error());
-  if (job == nullptr) return nullptr;
-  made->job = std::move(*submitted);
-  *job = made.release();
-  return nullptr;
-}
-
 }  // namespace
 }  // namespace tessera::c
 
@@ -97,7 +81,7 @@ tessera_error* tessera_dynamic_submit(tessera_dynamic_stream* stream, const tess
                                       size_t input_count, const tessera_submit_options* options,
                                       tessera_job** job) {
   return submitting(stream, options, job, [&](auto submission) {
-    return submit(stream->stream, {inputs, input_count}, std::move(submission), job);
+    return submit_task(stream->stream, {inputs, input_count}, std::move(submission), job);
   });
 }
 void tessera_dynamic_stream_wait_until_done(tessera_dynamic_stream* stream) {

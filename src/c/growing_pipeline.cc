@@ -43,22 +43,6 @@ Result<tessera_growing_pipeline> open_growing(Runtime& runtime, const char* path
   return tessera_growing_pipeline{std::move(opened)};
 }
 
-tessera_error* submit_row(GrowingStream& stream, const tessera_run& inputs, Submission submission,
-                          tessera_job** job) {
-  auto tensors = tensors_of(inputs, "inputs");
-  if (!tensors.ok()) return make_error(tensors.error());
-  // Before the task is on its way.
-  auto made = job == nullptr ? nullptr : std::make_unique<tessera_job>();
-  auto submitted = submission.fail_if_full
-                       ? stream.submit(*tensors, std::move(submission.options))
-                       : stream.submit_when_room(*tensors, std::move(submission.options));
-  if (!submitted.ok()) return make_error(submitted.error());
-  if (job == nullptr) return nullptr;
-  made->job = std::move(*submitted);
-  *job = made.release();
-  return nullptr;
-}
-
 }  // namespace
 }  // namespace tessera::c
 
@@ -113,7 +97,7 @@ tessera_error* tessera_growing_submit(tessera_growing_stream* stream, const tess
                                       size_t input_count, const tessera_submit_options* options,
                                       tessera_job** job) {
   return submitting(stream, options, job, [&](auto submission) {
-    return submit_row(stream->stream, {inputs, input_count}, std::move(submission), job);
+    return submit_task(stream->stream, {inputs, input_count}, std::move(submission), job);
   });
 }
 int64_t tessera_growing_rows(const tessera_growing_stream* stream) {

@@ -46,5 +46,22 @@ tessera_error* submitting(const void* stream, const tessera_submit_options* opti
     return submit(std::move(*submission));
   });
 }
+// Submits a task to a stream of a dynamic or a growing pipeline.
+template <typename Stream>
+tessera_error* submit_task(Stream& stream, const tessera_run& inputs, Submission submission,
+                           tessera_job** job) {
+  auto tensors = tensors_of(inputs, "inputs");
+  if (!tensors.ok()) return make_error(tensors.error());
+  // Before the task is on its way.
+  auto made = job == nullptr ? nullptr : std::make_unique<tessera_job>();
+  auto submitted = submission.fail_if_full
+                       ? stream.submit(*tensors, std::move(submission.options))
+                       : stream.submit_when_room(*tensors, std::move(submission.options));
+  if (!submitted.ok()) return make_error(submitted.error());
+  if (job == nullptr) return nullptr;
+  made->job = std::move(*submitted);
+  *job = made.release();
+  return nullptr;
+}
 
 }  // namespace tessera::c

@@ -241,7 +241,7 @@ void PieceList::reorder(const std::vector<PieceIndex>& order) {
   for (const PieceIndex i : order) pieces.push_back(std::move(plan_.pieces[i]));
   plan_.pieces = std::move(pieces);
   for (PlacedBlock& block : plan_.buffer_blocks) {
-    block.wish_first -= block.first;  // for now how much earlier, and later, than its life
+    block.wish_first -= block.first;  // until below: how much earlier, and later, than its life
     block.wish_last -= block.last;
     block.first = std::ssize(plan_.pieces);
     block.last = 0;
