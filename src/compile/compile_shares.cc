@@ -84,6 +84,7 @@ class ShareCompiler {
     program.dependencies_dropped = isa::derive_dependencies(chip_, emitted.segments, emitted.tasks);
     program.pieces = std::move(emitted.pieces);
     tasks_.push_back({std::move(emitted.segments), std::move(emitted.tasks)});
+    numbers_.push_back(std::move(emitted.numbers));
   }
 
   // Layer by layer; within a layer copies in their order, which may write over each other, all else
@@ -95,7 +96,12 @@ class ShareCompiler {
       const std::vector<TaskDescriptor>& tasks = tasks_[core].tasks;
       for (std::size_t i = 0; i < tasks.size(); ++i) {
         const std::uint32_t layer = tasks[i].layer;
-        of_layer = i > 0 && tasks[i - 1].layer == layer ? of_layer + 1 : 0;
+        const bool first = i == 0 || tasks[i - 1].layer != layer;
+        if (first) {
+          of_layer = 0;
+        } else if (numbers_[core][i] != numbers_[core][i - 1]) {
+          ++of_layer;  // else a part of the same copy
+        }
         const std::vector<std::int32_t>& copies = work_[layer].copies[core];
         keyed.emplace_back(layer, copies.empty() ? 0 : copies[of_layer],
                            CoreTask{core, static_cast<isa::TaskId>(i)});
@@ -184,7 +190,8 @@ class ShareCompiler {
   ShareDraft draft_;
   Prepared& prepared_;
   Table<LayerIndex, LayerWork>& work_;
-  std::vector<CoreTasks> tasks_;  // of each core
+  std::vector<CoreTasks> tasks_;                    // of each core
+  std::vector<std::vector<std::int32_t>> numbers_;  // of its tasks before they were cut
   SharedProgram result_;
 };
 

@@ -143,6 +143,7 @@ class Emitter {
     task.switch_allowed = !sums_kept_;  // another network would write over sums in PSUM
     result_.tasks.push_back(std::move(task));
     result_.pieces.push_back(hint_of(piece));
+    result_.numbers.push_back(static_cast<std::int32_t>(result_.numbers.size()));
     return result_.tasks.back();
   }
 

@@ -15,6 +15,8 @@ struct EmittedTasks {
   std::vector<isa::TaskDescriptor> tasks;  // ids are positions; no dependencies yet
   std::vector<std::uint32_t> segments;     // of each task
   std::vector<isa::PieceHint> pieces;      // of each task
+  // Of each: which one it was, or was a part of, before tasks were cut for the memories of a card.
+  std::vector<std::int32_t> numbers;
   Table<BlockIndex, std::int64_t> block_first, block_last;  // tasks that use each buffer block
   Table<BlockIndex, std::int64_t> home_first, home_last;    // and each home
 };

@@ -34,10 +34,10 @@ double LayerTimeline::begun_after(const CoreDemand& core, double rows) {
   return (band * core.slices + in_band) / (core.bands * core.slices);
 }
 
-double LayerTimeline::take(ChannelTime& channel, double from, double cycles) {
-  owed_ += cycles;
-  const double whole = std::floor(owed_);
-  owed_ -= whole;
+double LayerTimeline::take(Memory& memory, ChannelTime& channel, double from, double cycles) {
+  memory.owed += cycles;
+  const double whole = std::floor(memory.owed);
+  memory.owed -= whole;
   const auto end = static_cast<double>(channel.take(std::llround(from), std::llround(whole)));
   return std::max(end, from + cycles);
 }
@@ -50,31 +50,30 @@ bool LayerTimeline::meets_kernels(double from, double to) const {
   return false;
 }
 
-LayerTimeline::DataEnd LayerTimeline::take_data(double from, double cycles) {
+LayerTimeline::Memory& LayerTimeline::memory_of(std::size_t core, std::int32_t one) {
+  return memories_[one >= 0 ? static_cast<std::size_t>(one) : memory_of_core_[core]];
+}
+
+LayerTimeline::DataEnd LayerTimeline::take_data(Memory& memory, double from, double cycles) {
   if (cycles <= 0) return {from, from};
-  const double owed = owed_;
-  const double end = take(channel_, from, cycles);
+  const double owed = memory.owed;
+  const double end = take(memory, memory.channel, from, cycles);
   DataEnd result{end, end};
   if (meets_kernels(from, end)) result.there += kernels_accepted_;
   if (chip_.dram.arbitration != Arbitration::kKernelsLast) return result;
   // Kernels that were asked for before wait, but for those that the channel has accepted.
-  owed_ = owed;
-  const double data = take(data_, from, cycles);
+  memory.owed = owed;
+  const double data = take(memory, memory.data, from, cycles);
   return {std::min(end, data), std::min(result.there, data + kernels_accepted_)};
 }
 
 // Loads and stores wait for room and for each other, so that they never take all of the channel.
 double LayerTimeline::take_kernels(double from, double cycles) {
-  return std::min(take(channel_, from, cycles), from + kKernelsPartLeft * cycles);
-}
-
-double LayerTimeline::take_of(const OneMemory& memory, double from) {
-  if (memory.memory < 0) return from;
-  const auto index = static_cast<std::size_t>(memory.memory);
-  if (index >= memories_.size()) memories_.resize(index + 1);
-  const double cycles = memory.cycles / static_cast<double>(cores_);
-  return static_cast<double>(
-      memories_[index].take(std::llround(from), std::llround(std::ceil(cycles))));
+  double end = from;
+  for (Memory& memory : memories_) {
+    end = std::max(end, take(memory, memory.channel, from, cycles));
+  }
+  return std::min(end, from + kKernelsPartLeft * cycles);
 }
 
 bool LayerTimeline::before(const ShareNeed& need) const {
@@ -121,7 +120,7 @@ void LayerTimeline::begin(const std::vector<ProgramFetch>& cores) {
                      .stores = end_,
                      .dispatched = end_ + cores[core].first,
                      .fetched = cores[core].ahead};
-    take_data(end_, cores[core].ahead);
+    take_data(memory_of(core), end_, cores[core].ahead);
   }
 }
 
@@ -137,7 +136,7 @@ void LayerTimeline::dispatch(const LayerDemand& layer) {
     queues.dispatched = std::max(queues.dispatched, ahead(core));
     const double fetched = std::max(0.0, own.fetched - queues.fetched);
     queues.fetched -= own.fetched - fetched;
-    take_data(queues.dispatched, fetched);
+    take_data(memory_of(core), queues.dispatched, fetched);
     dispatched_[core] = queues.dispatched;
     queues.dispatched += each * static_cast<double>(own.tasks);
   }
@@ -182,9 +181,8 @@ void LayerTimeline::load(const LayerDemand& layer, const OperandDemand& operand,
     if (room.loads && room.before == 0) begin = std::max(begin, room_at(room, core));
   }
   const double cycles = operand.loaded / static_cast<double>(cores_);
-  const DataEnd data = take_data(begin, cycles);
-  const double moving =
-      std::max({take_of(operand.one_memory, begin) - begin, operand.links, operand.passage[core]});
+  const DataEnd data = take_data(memory_of(core, operand.one_memory), begin, cycles);
+  const double moving = std::max(operand.links, operand.passage[core]);
   const double longest = std::max(data.there - begin, moving);
   const double portion = longest / portions;
   for (const ShareNeed& need : needs) {
@@ -268,8 +266,9 @@ void LayerTimeline::copy(const LayerDemand& layer, std::size_t core, const Wait&
                          CoreSpan& span) {
   Queues& queues = queues_[core];
   span.begin = std::max({queues.stores, data.all, dispatched_[core]});
+  const double cycles = layer.copied / static_cast<double>(cores_);
   span.end = std::max(span.begin + layer.cores[core].compute,
-                      take_data(span.begin, layer.copied / static_cast<double>(cores_)).there);
+                      take_data(memory_of(core), span.begin, cycles).there);
   span.store_begin = span.begin;
   span.store_end = queues.stores = span.end;
 }
@@ -280,16 +279,23 @@ void LayerTimeline::store(const LayerDemand& layer, std::size_t core, CoreSpan& 
   Queues& queues = queues_[core];
   const double part = 1 / (own.steps * own.slices * own.bands);
   span.store_begin = std::max(queues.stores, span.begin + (span.end - span.begin) * part);
-  const double cycles = layer.stored / static_cast<double>(cores_);
-  // A few writes wait until nobody reads.
-  double through = layer.stores_wait ? take(channel_, span.store_begin, cycles)
-                                     : take_data(span.store_begin, cycles).there;
-  if (layer.stores_wait && meets_kernels(span.store_begin, through)) {
-    through += kernels_accepted_;
-  }
-  span.store_end = std::max({span.store_begin + own.stores, span.end + own.stores * part, through,
-                             take_of(layer.stored_in_one, span.store_begin)});
+  span.store_end = std::max({span.store_begin + own.stores, span.end + own.stores * part,
+                             store_data(layer, core, span.store_begin)});
   queues.stores = span.store_end;
+}
+
+// A few writes wait until nobody reads.
+double LayerTimeline::store_data(const LayerDemand& layer, std::size_t core, double from) {
+  const auto stored = [&](Memory& memory, double all) {
+    const double cycles = all / static_cast<double>(cores_);
+    if (!layer.stores_wait) return take_data(memory, from, cycles).there;
+    const double through = take(memory, memory.channel, from, cycles);
+    return meets_kernels(from, through) ? through + kernels_accepted_ : through;
+  };
+  const double beside = stored(memory_of(core), layer.stored);
+  const OneMemory& one = layer.stored_in_one;
+  return one.memory < 0 ? beside
+                        : std::max(beside, stored(memory_of(core, one.memory), one.cycles));
 }
 
 void LayerTimeline::add(const LayerDemand& layer) {

@@ -36,19 +36,20 @@ struct ShareNeed {
   static constexpr std::int32_t kEveryCore = -1;
 };
 
-// Cycles of one of the memories, for what lies in it as a whole; -1: of none.
+// What lies in one of the memories as a whole; -1: nothing.
 struct OneMemory {
   std::int32_t memory = -1;
-  double cycles = 0;  // of all cores
+  double cycles = 0;  // of that memory, for all cores
 };
 
-// What a layer reads. In cycles.
+// What a layer reads. In cycles, of one memory where they are a memory's.
 struct OperandDemand {
   std::vector<std::vector<ShareNeed>> needs =
-      {};             // of each core; none: it is there from the beginning
-  double loaded = 0;  // of all memories together, by all cores
-  double links = 0;   // of the busiest bus, ring or network port
-  OneMemory one_memory = {};
+      {};  // of each core; none: it is there from the beginning
+  double loaded =
+      0;  // of all cores, each from the memory beside it, or from the one that has all of it
+  double links = 0;  // of the busiest bus, ring or network port
+  std::int32_t one_memory = -1;
   std::vector<double> passage = {};  // of each core's own DMA engine; 0: it loads nothing
   double loads = 1;                  // of a core, each of another part
   double late = 0;                   // from a step that makes some of it until it can be read
@@ -76,7 +77,7 @@ struct CoreDemand {
   std::int64_t tasks = 0;  // of all engines
   double stores = 0;       // cycles of its own DMA engine
   double writes = 0;       // of the state buffer's ports, which loads have as well, for its results
-  double fetched = 0;      // cycles of all memories, for the descriptors of its tasks
+  double fetched = 0;      // cycles of its memory, for the descriptors of its tasks
   // What it waits for its kernels, against what a core waits that has as many as the others of its memory.
   double kernel_part = 1;
   std::vector<RoomWait> rooms = {};
@@ -86,11 +87,11 @@ struct LayerDemand {
   LayerEngines engines = LayerEngines::kNone;
   std::vector<CoreDemand> cores = {};  // of each
   bool copies = false;                 // in DRAM, by the engines that store
-  double copied = 0;                   // cycles of all memories together, for that
-  double stored = 0;                   // of all memories together
+  double copied = 0;                   // cycles of the memories beside the cores, for that
+  double stored = 0;                   // of these for the results of all cores, but for
   OneMemory stored_in_one = {};
   bool stores_wait = false;  // less than the memory begins to write for while there are reads
-  double kernels = 0;        // cycles of all memories
+  double kernels = 0;        // cycles of each memory
   double kernel_tasks = 1;
   std::int64_t kernel_bytes = 0;  // of a core's kernel memory, a partition
   std::vector<OperandDemand> operands = {};
@@ -103,17 +104,21 @@ struct LayerSpan {
 };
 
 // Of a core's program: after how long its first task is there, and what of it is asked for ahead of that,
-// in cycles of all memories.
+// in cycles of its memory.
 struct ProgramFetch {
   double first = 0, ahead = 0;
 };
 
 class LayerTimeline {
  public:
-  // The chip outlives it.
-  LayerTimeline(const ChipConfig& chip, std::size_t cores, bool load_before_arithmetic)
+  // The chip outlives it. `memory_of_core`: which memory is beside each; empty: all have one.
+  LayerTimeline(const ChipConfig& chip, std::size_t cores, bool load_before_arithmetic,
+                const std::vector<std::uint8_t>& memory_of_core = {})
       : chip_(chip),
         cores_(cores),
+        memory_of_core_(memory_of_core.empty() ? std::vector<std::uint8_t>(cores, 0)
+                                               : memory_of_core),
+        memories_(1 + *std::ranges::max_element(memory_of_core_)),
         load_before_arithmetic_(load_before_arithmetic),
         kernels_accepted_(kKernelRequests * chip.dma.request_bytes /
                           dram_sustained_bytes_per_cycle(chip)),
@@ -146,7 +151,7 @@ class LayerTimeline {
     std::array<double, 3> engines{};  // by LayerEngines
     double loads = 0, stores = 0;
     double dispatched = 0;  // of the layer's tasks, those before the first
-    double fetched = 0;     // parts of the program that are asked for ahead: cycles of all memories
+    double fetched = 0;     // parts of the program that are asked for ahead: cycles of its memory
   };
   // A core's part of a layer.
   struct CoreSpan {
@@ -181,24 +186,29 @@ class LayerTimeline {
                CoreSpan& span);
   void copy(const LayerDemand& layer, std::size_t core, const Wait& data, CoreSpan& span);
   void store(const LayerDemand& layer, std::size_t core, CoreSpan& span);
-  double take(ChannelTime& channel, double from, double cycles);
+  struct Memory {
+    ChannelTime channel;
+    ChannelTime data;  // of it, without kernels that wait for data
+    double owed = 0;   // parts of cycles
+  };
+  static double take(Memory& memory, ChannelTime& channel, double from, double cycles);
   // When data have passed the channel, and when they are there: behind kernels that it has accepted.
   struct DataEnd {
     double moved = 0, there = 0;
   };
-  DataEnd take_data(double from, double cycles);
-  double take_of(const OneMemory& memory, double from);  // of one core
-  bool meets_kernels(double from, double to) const;      // of later layers
-  double take_kernels(double from, double cycles);
+  DataEnd take_data(Memory& memory, double from, double cycles);
+  // The memory beside a core, or the one of that number, if it has one.
+  Memory& memory_of(std::size_t core, std::int32_t one = -1);
+  double store_data(const LayerDemand& layer, std::size_t core, double from);
+  bool meets_kernels(double from, double to) const;  // of later layers
+  double take_kernels(double from, double cycles);   // of every memory
 
   const ChipConfig& chip_;
   const std::size_t cores_;
+  const std::vector<std::uint8_t> memory_of_core_;
+  std::vector<Memory> memories_;
   const bool load_before_arithmetic_;
   const double kernels_accepted_;  // cycles of kernels that data wait for
-  ChannelTime channel_;
-  ChannelTime data_;                   // of it, without kernels that wait for data
-  double owed_ = 0;                    // parts of cycles of the channel
-  std::vector<ChannelTime> memories_;  // each by itself: storages that lie in it as a whole
   std::vector<Queues> queues_;
   std::vector<double> dispatched_;  // of the layer that is added: its first task, of each core
   std::vector<LayerDemand> before_;

@@ -277,6 +277,23 @@ TEST(LayerTimeline, ACopyLastsAsLongAsItsBusiestMemoryTakes) {
   EXPECT_EQ(timeline.spans()[1].begin, 200 + 700);
 }
 
+// Each memory moves what the cores beside it load, or all of a storage that lies there as a whole.
+TEST(LayerTimeline, CoresWaitForEachOtherAtTheirMemoryAlone) {
+  const ChipConfig chip = chip_with(Arbitration::kInTurn);
+  const auto end = [&](const std::vector<std::uint8_t>& memory_of_core, std::int32_t in_one) {
+    LayerTimeline timeline(chip, 2, false, memory_of_core);
+    LayerDemand demand = product(10, 0);
+    demand.cores = {work(10), work(10)};
+    demand.operands = {{.loaded = 1000, .one_memory = in_one, .passage = {500, 500}}};
+    timeline.add(demand);
+    return end_of(timeline);
+  };
+  EXPECT_EQ(end({0, 1}, -1), 500 + 10);
+  EXPECT_EQ(end({0, 0}, -1), 1000 + 10);
+  EXPECT_EQ(end({}, -1), 1000 + 10);
+  EXPECT_EQ(end({0, 1}, 1), 1000 + 10);
+}
+
 // A memory writes when nobody reads, where it has only a little to write.
 TEST(LayerTimeline, AFewResultsAreStoredBehindKernels) {
   const ChipConfig chip = chip_with(Arbitration::kKernelsLast);

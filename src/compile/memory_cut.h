@@ -1,5 +1,5 @@
-// Whether loads of a part of a storage can be cut into some from one memory each, where the memories of a
-// card have what their cores made: by rows, or else by channels.
+// Loads of a part of a storage are cut into some from one memory each, where the memories of a card have what
+// their cores made: by rows, and rows that lie in several memories by channels, columns, or both.
 //
 //   memory 0 │ r0 r1 │            by rows: r0, r1 of memory 0, r2, r3 of memory 1
 //   memory 1 │ r2 r3 │            by channels: every channel has rows of both, so that this does not work
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "arch/chip_config.h"
 #include "compile/storage.h"
 
 namespace tessera::compile {
@@ -39,7 +40,23 @@ class WrittenView {
 
 // Axes of one element have one sample.
 SampleMemories sample_memories(const StorageView& read, const std::vector<WrittenView>& written);
-// Whether loads of what has the samples can be cut. `rows`: rows may be loaded by tasks of their own.
-bool loads_of_one_memory_each(const SampleMemories& samples, bool rows);
+// Into about how many loads that of what has the samples is cut; 0: it cannot be. `rows`: rows may be loaded
+// by tasks of their own.
+std::int64_t loads_of_one_memory_each(const SampleMemories& samples, bool rows);
+// Rows that lie in several memories are loaded in so many bands at most: nobody waits for the last rows of
+// one memory to have the first ones of all.
+inline constexpr std::int64_t kBandsOfSeveralMax = 8;
+
+// What is read of a storage by loads, or copies, that are cut: bytes by all cores; and of each core how many
+// more there are than without.
+struct CutReads {
+  double bytes = 0;
+  std::vector<std::int64_t> more = {};
+};
+// Whether a storage of so many bytes lies better in one memory, which writes and reads it for all cores, each
+// byte once for those beside each memory at most, than in all of them: tasks of a core begin one behind the
+// other.
+bool better_in_one_memory(const ChipConfig& chip, std::size_t memories, double bytes,
+                          const CutReads& reads);
 
 }  // namespace tessera::compile

@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
 #include <iterator>
 #include <map>
-#include <optional>
+#include <numeric>
 #include <set>
 
 #include "arch/dram_config.h"
 #include "base/check.h"
 #include "base/quantity.h"
+#include "compile/memory_cut.h"
 #include "compile/surface_conventions.h"
 #include "isa/accesses.h"
 #include "isa/card_program.h"
@@ -84,27 +86,29 @@ class ByteMap {
   std::vector<MemorySet> granules_;
 };
 
-// Consecutive indices that lie in one memory.
+// Consecutive indices that lie in one memory, or each of them in several.
 struct MemoryRun {
   std::int64_t first = 0, last = 0;
-  std::uint8_t memory = kNowhere;
+  MemorySet memories = 0;
+
+  bool one() const { return is_one(memories); }
 };
-// Empty if an index lies in several.
 std::vector<MemoryRun> runs_of(const std::vector<MemorySet>& memories) {
   std::vector<MemoryRun> runs;
-  MemorySet of_run = 0;
   for (std::size_t i = 0; i < memories.size(); ++i) {
-    if (!is_one(memories[i])) return {};
     const auto at = static_cast<std::int64_t>(i);
-    if (runs.empty() || !is_one(of_run | memories[i])) {
-      runs.push_back({at, at + 1, kNowhere});
-      of_run = 0;
+    const bool one = is_one(memories[i]);
+    if (runs.empty() || one != runs.back().one() ||
+        (one && !is_one(runs.back().memories | memories[i]))) {
+      runs.push_back({at, at, 0});
     }
-    of_run |= memories[i];
     runs.back().last = at + 1;
-    runs.back().memory = the_one(of_run);
+    runs.back().memories |= memories[i];
   }
   return runs;
+}
+bool all_of_one(const std::vector<MemoryRun>& runs) {
+  return std::ranges::all_of(runs, &MemoryRun::one);
 }
 
 class MemoryPlacer {
@@ -193,35 +197,49 @@ class MemoryPlacer {
   }
 
   void check_reads() {
-    for (const EmittedTasks& core : cores_) {
-      for (const TaskDescriptor& task : core.tasks) {
-        if (const auto* copy = std::get_if<isa::CopyTask>(&task.config)) {
-          if (!copy->fill && placed(copy->source.base) && !source_of(task)) {
-            keep_whole(copy->source);
-          }
-        } else if (task.engine == EngineKind::kLoad) {
-          const auto& transfer = std::get<TransferTask>(task.config);
-          const isa::DramAddress& from = transfer.dram.address;
-          if (!placed(from.base) || whole(from)) continue;
-          const std::size_t parts = parts_of(task).size();
-          if (parts == 0 || too_many(parts, from)) keep_whole(from);
+    std::map<StorageIndex, CutReads> cut;
+    for (std::size_t core = 0; core < cores_.size(); ++core) {
+      for (const TaskDescriptor& task : cores_[core].tasks) {
+        const isa::DramAddress* from = source_of(task);
+        if (from == nullptr || !placed(from->base) || whole(*from)) continue;
+        const auto parts = std::ssize(parts_of(task));
+        if (parts == 0) {
+          keep_whole(*from);
+          continue;
         }
+        CutReads& reads = cut[storage_at(*from)];
+        reads.more.resize(cores_.size(), 0);
+        reads.more[core] += parts - 1;
+        reads.bytes += bytes_of(task);
       }
+    }
+    for (const auto& [storage, reads] : cut) {
+      const auto bytes = static_cast<double>(storages_.storages[storage].bytes());
+      const auto memories = static_cast<std::size_t>(memories_);
+      if (better_in_one_memory(chip_, memories, bytes, reads)) whole_.insert(storage);
     }
   }
 
-  // Loads begin one behind the other. In one memory the storage is written and read by all cores.
-  bool too_many(std::size_t parts, const isa::DramAddress& from) const {
-    if (parts <= kPartsOfMemoryMax * static_cast<std::size_t>(memories_)) return false;
-    const auto bytes = static_cast<double>(storages_.storages[storage_at(from)].bytes());
-    const double in_one = kPassesOfWhole * bytes / dram_sustained_bytes_per_cycle(chip_);
-    return static_cast<double>(parts) * chip_.dma.task_start_cycles > in_one;
+  static const isa::DramAddress* source_of(const TaskDescriptor& task) {
+    if (const auto* copy = std::get_if<isa::CopyTask>(&task.config)) {
+      return copy->fill ? nullptr : &copy->source;
+    }
+    if (task.engine != EngineKind::kLoad) return nullptr;
+    return &std::get<TransferTask>(task.config).dram.address;
   }
-  static constexpr std::size_t kPartsOfMemoryMax = 2;
-  static constexpr double kPassesOfWhole = 4;
+  static double bytes_of(const TaskDescriptor& task) {
+    if (const auto* copy = std::get_if<isa::CopyTask>(&task.config)) {
+      return std::accumulate(copy->extents.begin(), copy->extents.end(),
+                             static_cast<double>(copy->element_bytes), std::multiplies<>());
+    }
+    const auto& transfer = std::get<TransferTask>(task.config);
+    return static_cast<double>(std::int64_t{task.bands.images} * task.bands.rows *
+                               transfer.channel_count * transfer.buffer.columns *
+                               format_bytes(transfer.buffer.format));
+  }
 
-  // The memory that has all that a copy reads.
-  std::optional<std::uint8_t> source_of(const TaskDescriptor& task) {
+  // The memories that have what a copy reads.
+  MemorySet sources_of(const TaskDescriptor& task) {
     MemorySet all = 0;
     for (std::int64_t step = 0; step < task.steps() && is_one(all); ++step) {
       accesses_.clear();
@@ -230,7 +248,54 @@ class MemoryPlacer {
         if (!access.write) all |= bytes_[access.base].of(access.first, access.last);
       }
     }
-    return is_one(all) ? std::optional(the_one(all)) : std::nullopt;
+    return all;
+  }
+  // Of each index of an axis of what is copied.
+  std::vector<MemorySet> sources_of_axis(const isa::CopyTask& copy, std::size_t axis) const {
+    const ByteMap& bytes = bytes_[copy.source.base];
+    std::vector<MemorySet> sets(static_cast<std::size_t>(copy.extents[axis]), 0);
+    const std::size_t last = copy.extents.size() - 1;
+    const bool runs = axis != last && copy.source_strides[last] == copy.element_bytes;
+    const std::size_t axes = runs ? last : last + 1;
+    const std::int64_t run = copy.element_bytes * (runs ? copy.extents[last] : 1);
+    std::vector<std::int64_t> index(axes, 0);
+    auto at = static_cast<std::int64_t>(copy.source.offset);
+    for (std::size_t outer = axes; outer > 0;) {
+      sets[static_cast<std::size_t>(index[axis])] |= bytes.of(at, at + run);
+      for (outer = axes; outer > 0; --outer) {
+        const std::size_t i = outer - 1;
+        at += copy.source_strides[i];
+        if (++index[i] < copy.extents[i]) break;
+        at -= copy.source_strides[i] * copy.extents[i];
+        index[i] = 0;
+      }
+    }
+    return sets;
+  }
+  // The copy as copies from one memory each, along the first axis that allows it; empty if none does.
+  std::vector<TaskDescriptor> parts_of_copy(const TaskDescriptor& task) {
+    const MemorySet all = sources_of(task);
+    if (is_one(all)) return {from(task, all)};
+    const auto& copy = std::get<isa::CopyTask>(task.config);
+    std::vector<TaskDescriptor> parts;
+    for (std::size_t axis = 0; axis < copy.extents.size() && parts.empty(); ++axis) {
+      const std::vector<MemoryRun> runs = runs_of(sources_of_axis(copy, axis));
+      if (!all_of_one(runs)) continue;
+      for (const MemoryRun& run : runs) parts.push_back(indices_of(task, axis, run));
+    }
+    return parts;
+  }
+  static TaskDescriptor indices_of(const TaskDescriptor& task, std::size_t axis,
+                                   const MemoryRun& run) {
+    TaskDescriptor part = from(task, run.memories);
+    auto& copy = std::get<isa::CopyTask>(part.config);
+    copy.source.offset += static_cast<std::uint64_t>(run.first * copy.source_strides[axis]);
+    copy.destination.offset +=
+        static_cast<std::uint64_t>(run.first * copy.destination_strides[axis]);
+    copy.extents[axis] = run.last - run.first;
+    part.bands.rows = static_cast<std::uint32_t>(copy.extents[0]);
+    part.bands.rows_per_step = std::min(part.bands.rows_per_step, part.bands.rows);
+    return part;
   }
 
   // Of an image of a load, by channel and row: which memories have it.
@@ -290,14 +355,35 @@ class MemoryPlacer {
     return grid;
   }
 
-  // The load as loads from one memory each; empty if it cannot be cut so.
+  // Of each column of the first image.
+  std::vector<MemorySet> memories_of_columns(const TaskDescriptor& task) const {
+    const auto& transfer = std::get<TransferTask>(task.config);
+    const auto& strides = transfer.dram.strides;
+    const ByteMap& bytes = bytes_[transfer.dram.address.base];
+    const std::int64_t element = format_bytes(transfer.buffer.format);
+    std::vector<MemorySet> columns(transfer.buffer.columns, 0);
+    for (std::int64_t channel = 0; channel < transfer.channel_count; ++channel) {
+      for (std::int64_t row = 0; row < task.bands.rows; ++row) {
+        auto at = static_cast<std::int64_t>(transfer.dram.address.offset) + channel * strides[1] +
+                  row * strides[2];
+        for (MemorySet& column : columns) {
+          column |= bytes.of(at, at + element);
+          at += strides[3];
+        }
+      }
+    }
+    return columns;
+  }
+
+  // The load or copy as some from one memory each; empty if it cannot be cut so.
   std::vector<TaskDescriptor> parts_of(const TaskDescriptor& task) {
+    if (std::holds_alternative<isa::CopyTask>(task.config)) return parts_of_copy(task);
     if (task.bands.images == 1) return parts_of_image(task);
     MemorySet all = 0;
     for (std::int64_t image = 0; image < task.bands.images && is_one(all); ++image) {
       all |= grid_of(task, image).all;
     }
-    if (is_one(all)) return {from(task, the_one(all))};
+    if (is_one(all)) return {from(task, all)};
     if (!may_cut(task)) return {};
     std::vector<TaskDescriptor> parts;
     for (std::int64_t image = 0; image < task.bands.images; ++image) {
@@ -310,43 +396,67 @@ class MemoryPlacer {
 
   std::vector<TaskDescriptor> parts_of_image(const TaskDescriptor& task) {
     const Grid& grid = grid_of(task, 0);
-    if (is_one(grid.all)) return {from(task, the_one(grid.all))};
+    if (is_one(grid.all)) return {from(task, grid.all)};
     std::vector<TaskDescriptor> parts;
-    if (may_cut(task)) {
-      for (const MemoryRun& run : runs_of(grid.rows)) add_rows(task, run, parts);
-    }
-    if (!parts.empty()) return parts;
-    const std::vector<MemoryRun> runs = runs_of(grid.channels);
-    // Band after band, so that nobody waits for the last rows of one memory to have the first ones of all.
-    for (const MemoryRun& band : bands_of(task)) {
-      std::vector<TaskDescriptor> of_band;
-      add_rows(task, band, of_band);
-      for (const TaskDescriptor& rows : of_band) {
-        for (const MemoryRun& run : runs) parts.push_back(channels_of(rows, run));
+    if (!may_cut(task)) return add_boxes(task, parts) ? parts : std::vector<TaskDescriptor>();
+    for (const MemoryRun& run : runs_of(grid.rows)) {
+      std::vector<TaskDescriptor> rows;
+      for (const MemoryRun& band : bands_of(task, run)) add_rows(task, band, rows);
+      for (const TaskDescriptor& of_rows : rows) {
+        if (!add_boxes(of_rows, parts)) return {};
       }
     }
     return parts;
   }
 
-  // The rows of a load in parts of whole steps, of about the same size.
-  static std::vector<MemoryRun> bands_of(const TaskDescriptor& task) {
-    constexpr std::int64_t kBandsMax = 8;
-    const std::int64_t rows = task.bands.rows;
-    if (!may_cut(task)) return {{0, rows, kNowhere}};
-    const std::int64_t steps = ceil_div(rows, std::int64_t{task.bands.rows_per_step});
-    const std::int64_t of_band = ceil_div(steps, kBandsMax) * task.bands.rows_per_step;
+  // Parts of whole steps, of about the same size, of rows that lie in several memories each: nobody waits
+  // for the last rows of one memory to have the first ones of all.
+  static std::vector<MemoryRun> bands_of(const TaskDescriptor& task, const MemoryRun& rows) {
+    if (rows.one()) return {rows};
+    const std::int64_t steps =
+        ceil_div(std::int64_t{task.bands.rows}, std::int64_t{task.bands.rows_per_step});
+    const std::int64_t of_band = ceil_div(steps, kBandsOfSeveralMax) * task.bands.rows_per_step;
     std::vector<MemoryRun> bands;
-    for (std::int64_t first = 0; first < rows; first += of_band) {
-      bands.push_back({first, std::min(first + of_band, rows), kNowhere});
+    for (std::int64_t first = rows.first; first < rows.last; first = bands.back().last) {
+      const std::int64_t next = (first / of_band + 1) * of_band;
+      bands.push_back({first, std::min(next, rows.last), rows.memories});
     }
     return bands;
+  }
+
+  // The load in parts of some channels of one memory each, or of some columns, or of some of both; false if
+  // that cannot be.
+  bool add_boxes(const TaskDescriptor& task, std::vector<TaskDescriptor>& parts) {
+    const Grid& grid = grid_of(task, 0);
+    if (is_one(grid.all)) {
+      parts.push_back(from(task, grid.all));
+      return true;
+    }
+    const std::vector<MemoryRun> channels = runs_of(grid.channels);
+    if (!all_of_one(channels) && add_columns(task, parts)) return true;
+    for (const MemoryRun& run : channels) {
+      const TaskDescriptor part = channels_of(task, run);
+      if (run.one()) {
+        parts.push_back(part);
+      } else if (!add_columns(part, parts)) {
+        return false;
+      }
+    }
+    return true;
+  }
+  bool add_columns(const TaskDescriptor& task, std::vector<TaskDescriptor>& parts) const {
+    const std::vector<MemoryRun> columns = runs_of(memories_of_columns(task));
+    if (!all_of_one(columns)) return false;
+    for (const MemoryRun& run : columns) parts.push_back(columns_of(task, run));
+    return true;
   }
 
   static bool may_cut(const TaskDescriptor& task) {
     return may_cut_rows(std::get<TransferTask>(task.config));
   }
-  static TaskDescriptor from(TaskDescriptor task, std::uint8_t memory) {
-    task.header.memories.source = memory;
+  // `memories`: one, or none, which all have.
+  static TaskDescriptor from(TaskDescriptor task, MemorySet memories) {
+    if (is_one(memories)) task.header.memories.source = the_one(memories);
     return task;
   }
   static TaskDescriptor image_of(TaskDescriptor task, std::int64_t image) {
@@ -370,7 +480,7 @@ class MemoryPlacer {
   // `place`: that of the first row in the buffer.
   static TaskDescriptor rows_of(const TaskDescriptor& task, const MemoryRun& run,
                                 std::int64_t place) {
-    TaskDescriptor part = from(task, run.memory);
+    TaskDescriptor part = from(task, run.memories);
     auto& transfer = std::get<TransferTask>(part.config);
     isa::BufferSurface& buffer = transfer.buffer;
     const auto rows = static_cast<std::uint32_t>(run.last - run.first);
@@ -383,12 +493,22 @@ class MemoryPlacer {
     return part;
   }
   static TaskDescriptor channels_of(const TaskDescriptor& task, const MemoryRun& run) {
-    TaskDescriptor part = from(task, run.memory);
+    TaskDescriptor part = from(task, run.memories);
     auto& transfer = std::get<TransferTask>(part.config);
     transfer.dram.address.offset +=
         static_cast<std::uint64_t>(run.first * transfer.dram.strides[1]);
     transfer.channel_first += static_cast<std::uint32_t>(run.first);
     transfer.channel_count = static_cast<std::uint32_t>(run.last - run.first);
+    return part;
+  }
+
+  static TaskDescriptor columns_of(const TaskDescriptor& task, const MemoryRun& run) {
+    TaskDescriptor part = from(task, run.memories);
+    auto& transfer = std::get<TransferTask>(part.config);
+    transfer.dram.address.offset +=
+        static_cast<std::uint64_t>(run.first * transfer.dram.strides[3]);
+    transfer.buffer.offset += static_cast<std::uint32_t>(run.first * transfer.buffer.column_pitch);
+    transfer.buffer.columns = static_cast<std::uint32_t>(run.last - run.first);
     return part;
   }
 
@@ -403,11 +523,13 @@ class MemoryPlacer {
         named.tasks.push_back(std::move(task));
         named.segments.push_back(of.segments[i]);
         named.pieces.push_back(of.pieces[i]);
+        named.numbers.push_back(of.numbers[i]);
       }
     }
     of.tasks = std::move(named.tasks);
     of.segments = std::move(named.segments);
     of.pieces = std::move(named.pieces);
+    of.numbers = std::move(named.numbers);
   }
   // The memory beside the core needs no name.
   void set_own(std::uint8_t& memory, std::size_t core) const {
@@ -418,19 +540,11 @@ class MemoryPlacer {
     if (const isa::DramAddress* to = destination_of(task)) {
       if (placed(to->base)) task.header.memories.destination = memory_for(*to, core);
     }
-    if (const auto* copy = std::get_if<isa::CopyTask>(&task.config)) {
-      if (!copy->fill && placed(copy->source.base)) {
-        const auto memory = source_of(task);
-        TESSERA_CHECK(memory.has_value(), "a copy reads from several memories");
-        task.header.memories.source = *memory;
-      }
-    } else if (task.engine == EngineKind::kLoad &&
-               placed(std::get<TransferTask>(task.config).dram.address.base)) {
-      std::vector<TaskDescriptor> parts = parts_of(task);
-      TESSERA_CHECK(!parts.empty(), "a load from several memories");
-      return parts;
-    }
-    return {std::move(task)};
+    const isa::DramAddress* from = source_of(task);
+    if (from == nullptr || !placed(from->base)) return {std::move(task)};
+    std::vector<TaskDescriptor> parts = parts_of(task);
+    TESSERA_CHECK(!parts.empty(), "a task reads from several memories");
+    return parts;
   }
 
   const ChipConfig& chip_;

@@ -298,7 +298,7 @@ class SideFinder {
     const double in_memory = copies.moving * busiest_memory(layer);
     const double longest = std::max(in_memory, std::ranges::max(copies.of_cores));
     side.compute = std::llround(longest);
-    side.copied = copies.moving / static_cast<double>(memories_);
+    side.copied = copies.moving;
     const double tasks =
         std::max(1.0, static_cast<double>(copies.tasks) / static_cast<double>(cores_));
     side.first = 1 - (1 - 1 / static_cast<double>(copies.steps)) / tasks;

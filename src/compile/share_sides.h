@@ -39,7 +39,7 @@ struct LayerSide {
   bool neural = false;            // which engines take that long
   bool cuts_rows = true;          // of what it loads (may_cut_rows())
   bool copies = false;            // none: it is copied in DRAM, at the speed of the busiest memory
-  double copied = 0;              // of all memories together
+  double copied = 0;              // of the memories beside the cores
   double first = 1;  // part of the time after which the first rows of the results are there
   std::int64_t kernel_tasks = 0, kernel_room = 0;  // of a core; bytes of a partition
   double kernel_bytes = 0;                         // that the busiest memory reads

@@ -138,7 +138,8 @@ class SplitModel::Implementation {
     // Kernels come ahead of their layers, in the way of what those before move: once to see when.
     Table<LayerIndex, LayerSpan> kernels;
     for (int turn = 0; turn < 2; ++turn) {
-      LayerTimeline timeline(setting_.chip, cores_, setting_.choice.load_before_arithmetic);
+      LayerTimeline timeline(setting_.chip, cores_, setting_.choice.load_before_arithmetic,
+                             setting_.choice.memory_of_core);
       timeline.expect(std::move(kernels));
       for (std::size_t layer = 0; layer < demands.size(); ++layer) {
         if (layer == 0 || segments[layer] != segments[layer - 1]) {
@@ -568,23 +569,26 @@ class SplitModel::Implementation {
     Table<StorageIndex, std::int32_t> memory;  // that has all of it; -1: none
   };
 
-  // The storage lies in one memory (compile/share_memories.h): loads cannot be cut into some from each.
+  // Of each core: how many loads more it takes since each is of one memory (compile/share_memories.h); none
+  // where some cannot be cut so.
   template <typename WayOf>
-  bool in_one_memory(LayerIndex layer, const SplitOperand& operand, std::size_t own,
-                     const WayOf& way_of) const {
-    std::vector<SampleMemories> samples(cores_);
-    for (SampleMemories& of_core : samples) of_core.fill(kNoMemory);
-    for (const SplitWriter& writer : operand.writers) {
-      const std::size_t way = writer.node < 0 ? 0 : way_of(writer.node);
-      for (std::size_t core = 0; core < cores_; ++core) {
-        for (std::size_t i = 0; i < samples[core].size(); ++i) {
-          samples[core][i] = std::min(samples[core][i], writer.samples[way][own][core][i]);
+  std::optional<std::vector<std::int64_t>> more_loads(LayerIndex layer, const SplitOperand& operand,
+                                                      std::size_t own, const WayOf& way_of) const {
+    std::vector<std::int64_t> more;
+    for (std::size_t core = 0; core < cores_; ++core) {
+      SampleMemories samples;
+      samples.fill(kNoMemory);
+      for (const SplitWriter& writer : operand.writers) {
+        const std::size_t way = writer.node < 0 ? 0 : way_of(writer.node);
+        for (std::size_t i = 0; i < samples.size(); ++i) {
+          samples[i] = std::min(samples[i], writer.samples[way][own][core][i]);
         }
       }
+      const std::int64_t parts = loads_of_one_memory_each(samples, sides_[own][layer].cuts_rows);
+      if (parts == 0) return std::nullopt;
+      more.push_back((parts - 1) * std::llround(operand.loads[own]));
     }
-    return !std::ranges::all_of(samples, [&](const SampleMemories& of_core) {
-      return loads_of_one_memory_each(of_core, sides_[own][layer].cuts_rows);
-    });
+    return more;
   }
 
   // The layer that stores what a writer has made.
@@ -595,12 +599,18 @@ class SplitModel::Implementation {
     return std::ranges::binary_search(gathered, writer) ? gathered.back() : writer;
   }
 
+  static void add_reads(double bytes, const std::vector<std::int64_t>& more, CutReads& reads) {
+    reads.bytes += bytes;
+    reads.more.resize(more.size(), 0);
+    for (std::size_t core = 0; core < more.size(); ++core) reads.more[core] += more[core];
+  }
+
   // Of each layer what others, or the host, take of it by way of memory.
   template <typename WayOf>
   Stores find_stores(const WayOf& way_of) const {
     Table<StorageIndex, double> of_storages(operands_.storages.size(), 0);
-    Table<StorageIndex, bool> whole;
-    for (const SplitStorage& storage : operands_.storages) whole.push_back(storage.copied);
+    Table<StorageIndex, bool> whole(operands_.storages.size(), false);
+    Table<StorageIndex, CutReads> cut(operands_.storages.size());
     for (LayerIndex layer = 0; layer < std::ssize(layers()); ++layer) {
       const graph::NodeIndex node = layers()[layer].node;
       const std::size_t own = node < 0 ? 0 : way_of(node);
@@ -608,12 +618,16 @@ class SplitModel::Implementation {
         const Ends ends = ends_of(layer, operand, own, way_of);
         const double bytes = traffic(operand, own, ends).stored / ends.store_padding;
         of_storages[operand.storage] = std::max(of_storages[operand.storage], bytes);
-        if (memories_ > 1 && !ends.kept && in_one_memory(layer, operand, own, way_of)) {
-          whole[operand.storage] = true;
-        }
+        if (memories_ == 1 || ends.kept) continue;
+        const auto more = more_loads(layer, operand, own, way_of);
+        if (!more) whole[operand.storage] = true;
+        if (more) add_reads(sum(operand.taken[own]), *more, cut[operand.storage]);
       }
       for (const auto& [storage, writers] : operands_.copied[layer]) {
-        of_storages[storage] = operands_.storages[storage].bytes;
+        const double bytes = operands_.storages[storage].bytes;
+        of_storages[storage] = bytes;
+        // Each core copies a part along some axis.
+        add_reads(bytes, std::vector<std::int64_t>(cores_, 1), cut[storage]);
       }
       for (const StorageIndex storage : operands_.outputs[layer]) {
         of_storages[storage] = operands_.storages[storage].bytes;
@@ -623,6 +637,8 @@ class SplitModel::Implementation {
     Table<StorageIndex, std::int32_t> memory(whole.size(), -1);
     std::int32_t before = 0;  // as compile/share_memories.cc numbers them
     for (std::size_t s = 0; s < whole.size(); ++s) {
+      const double bytes = operands_.storages[s].bytes;
+      whole[s] = whole[s] || better_in_one_memory(setting_.chip, memories_, bytes, cut[s]);
       if (whole[s]) memory[s] = before++ % static_cast<std::int32_t>(memories_);
     }
     Table<LayerIndex, Stored> stored(layers().size());
@@ -653,10 +669,9 @@ class SplitModel::Implementation {
     return {std::move(stored), std::move(memory)};
   }
 
-  // Of all memories, for the descriptors of so many tasks.
+  // Of a memory, for the descriptors of so many tasks.
   double fetch_cycles(std::int64_t tasks) const {
-    return static_cast<double>(tasks * LayerTimeline::kTaskBytes) /
-           (memory_rate_shared_ * static_cast<double>(memories_));
+    return static_cast<double>(tasks * LayerTimeline::kTaskBytes) / memory_rate_shared_;
   }
   // Of the program that begins with layer `first`. Cores of one memory take turns at the requests for the
   // beginning of their programs.
@@ -680,8 +695,7 @@ class SplitModel::Implementation {
       double& turn = in_turn[memory_of(core)];
       turn += static_cast<double>(std::min(bytes, asked)) / memory_rate();
       const auto ahead = static_cast<double>(std::min(bytes, 2 * asked));
-      result.push_back(
-          {.first = turn, .ahead = ahead / (memory_rate_shared_ * static_cast<double>(memories_))});
+      result.push_back({.first = turn, .ahead = ahead / memory_rate_shared_});
     }
     return result;
   }
@@ -735,7 +749,7 @@ class SplitModel::Implementation {
     LayerDemand demand{.cores = side.cores,
                        .copies = side.copies,
                        .copied = side.copied,
-                       .stored = stored.cycles / static_cast<double>(memories_),
+                       .stored = stored.cycles - stored.in_one.cycles,
                        .stored_in_one = stored.in_one,
                        .stores_wait = stored.bursts / static_cast<double>(memories_) < writes_kept_,
                        .kernels = side.kernel_bytes / memory_rate_shared_,
@@ -785,14 +799,14 @@ class SplitModel::Implementation {
     OperandDemand asked;
     const double rows = ends.load->memory_per_byte() / ends.load->padding();
     const double loaded = moved.loaded * std::max(1 / rate, rows);  // cycles of one memory
-    asked.loaded = loaded / static_cast<double>(memories_);
+    asked.loaded = loaded;
     LayerCost links;
     add_traffic(moved, links);
     asked.links = links.links();
     const std::int32_t memory = stores.memory[operand.storage];
     const bool one = memory >= 0;
     if (one) asked.links = std::max(asked.links, loaded);
-    if (one) asked.one_memory = {.memory = memory, .cycles = loaded};
+    asked.one_memory = memory;
     asked.loads = operand.loads[own];
     const std::vector<double> bytes =
         ends.kept ? edge_bytes(operand, *ends.written, *operand.read[own]) : operand.taken[own];

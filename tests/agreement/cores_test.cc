@@ -204,6 +204,50 @@ TEST(Cores, RowsInSeveralMemoriesGiveTheReferenceBits) {
   }
 }
 
+// Stores that go to another memory than the one beside their core: of a storage that lies in one as a whole.
+std::int64_t stores_into_one_memory(const GraphPointer& graph, Split split) {
+  const ChipConfig chip = card_of_64("cloud16");
+  const auto shared = shared_out(graph, shaped(chip, {"groups of one", 16, 1, 1}), 4, split);
+  EXPECT_TRUE(shared.ok()) << shared.error().to_string();
+  std::int64_t stores = 0;
+  for (const isa::Program& core : shared->card.cores) {
+    stores += std::ranges::count_if(core.tasks, [](const isa::TaskDescriptor& task) {
+      return task.header.memories.destination != isa::TaskMemories::kOwn;
+    });
+  }
+  return stores;
+}
+
+// What is cut by channels is read with these as rows, or as columns, by what is cut by rows; and a copy in
+// memory reads what all of them have made.
+TEST(Cores, LoadsAndCopiesOfSeveralMemoriesAreCutSoThatEachIsOfOne) {
+  const auto turned = [](const std::vector<std::int64_t>& permutation) {
+    compile::testing::GraphBuilder builder(2384);
+    auto x = builder.input({1, 64, 64, 64});
+    x = builder.unary(builder.conv(x, {.output_channels = 64, .kernel = 1}), UnaryFunction::kAbs);
+    x = builder.transpose(x, permutation);
+    builder.output(builder.conv(x, {.output_channels = 64, .kernel = 1}));
+    return builder.take();
+  };
+  const auto copied = [] {
+    compile::testing::GraphBuilder builder(2385);
+    auto x = builder.input({1, 64, 64, 64});
+    x = builder.conv(x, {.output_channels = 64, .kernel = 1});
+    x = builder.concat({builder.slice(x, 3, 3, 61), builder.slice(x, 3, 1, 63)}, 2 + 1);
+    builder.output(builder.conv(x, {.output_channels = 16, .kernel = 3}));
+    return builder.take();
+  };
+  for (const Split split : {Split::kRows, Split::kChannels}) {
+    EXPECT_EQ(stores_into_one_memory(turned({0, 2, 1, 3}), split), 0);
+    EXPECT_EQ(stores_into_one_memory(turned({0, 3, 2, 1}), split), 0);
+    EXPECT_EQ(stores_into_one_memory(copied(), split), 0);
+  }
+  std::uint64_t seed = 2386;
+  for (const GraphPointer& graph : {turned({0, 2, 1, 3}), turned({0, 3, 2, 1}), copied()}) {
+    check_graph(graph, card_of_64("cloud16"), seed++);
+  }
+}
+
 // An image of twice as many rows and columns, beside one of this size, read by a product: what repeats
 // pixels writes every second column.
 GraphPointer repeated_pixels(std::uint64_t seed, std::int64_t channels, std::int64_t rows) {
