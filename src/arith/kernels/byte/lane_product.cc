@@ -156,12 +156,11 @@ class ByteLaneProduct final : public Product {
     const std::uint8_t flip = call.input.format == Format::kI8 ? 0x80 : 0;
     auto* const row =
         reinterpret_cast<std::uint8_t*>(call.workspace.tiles.data()) + place * row_bytes();
-    std::uint32_t sum = 0;
-    for (std::int64_t k = 0; k < terms_; ++k) {
-      row[k] = static_cast<std::uint8_t>(terms[k] ^ flip);
-      sum += row[k];
-    }
+    for (std::int64_t k = 0; k < terms_; ++k) row[k] = static_cast<std::uint8_t>(terms[k] ^ flip);
     std::fill(row + terms_, row + row_bytes(), std::uint8_t{0});
+    if (!sums_pixels_) return;
+    std::uint32_t sum = 0;
+    for (std::int64_t k = 0; k < terms_; ++k) sum += row[k];
     call.workspace.integer_sums.data()[kGroupSums + place] = static_cast<std::int32_t>(sum);
   }
 
