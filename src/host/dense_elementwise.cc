@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "base/check.h"
+#include "base/element_size.h"
 #include "base/quantity.h"
 
 namespace tessera::host {
@@ -13,6 +15,20 @@ namespace {
 constexpr std::int64_t kElementsMin = 8192;
 // Elements of a piece that passes from step to step.
 constexpr std::int64_t kPassed = 4096;
+// Runs that are shorter take longer to begin than to compute.
+constexpr std::int64_t kShortRun = 48;
+// Elements of operands that are repeated at a time, so that they stay in the cache.
+constexpr std::int64_t kRepeatedAtOnce = 1024;
+
+void run_array(const ElementwiseConfig& config, std::size_t count,
+               const arith::Operand (&operands)[DenseElementwise::kOperandsMax],
+               const arith::Output& out) {
+  if (count == DenseElementwise::kOperandsMax) {
+    gain_bias_run(config, operands, out);
+  } else {
+    elementwise_run(config, operands[0], &operands[1], out);
+  }
+}
 
 }  // namespace
 
@@ -49,22 +65,40 @@ DenseElementwise::DenseElementwise(std::span<const Shape> operands, const Shape&
   run_ = axes.front();
   outer_.assign(axes.rbegin(), axes.rend() - 1);
   for (const Axis& axis : outer_) runs_ *= axis.extent;
+  for (std::size_t i = 0; i < operands_; ++i) {
+    const auto all = [&](const auto& holds) {
+      return std::all_of(axes.begin(), axes.end(), holds);
+    };
+    readings_[i] = Reading::kRepeated;
+    if (all([&](const Axis& axis) { return axis.strides[i] == 0; })) {
+      readings_[i] = Reading::kSingle;
+    } else if (all([&](const Axis& axis) { return axis.strides[i] == axis.strides[operands_]; })) {
+      readings_[i] = Reading::kDense;
+    }
+  }
+}
+
+DenseElementwise::Offsets DenseElementwise::offsets_of_run(std::int64_t run) const {
+  Offsets offsets = {};
+  for (std::int64_t left = run, axis = std::ssize(outer_) - 1; axis >= 0; --axis) {
+    const Axis& outer = outer_[static_cast<std::size_t>(axis)];
+    const std::int64_t place = left % outer.extent;
+    left /= outer.extent;
+    for (std::size_t i = 0; i <= operands_; ++i) offsets[i] += place * outer.strides[i];
+  }
+  return offsets;
 }
 
 void DenseElementwise::run_part(const ElementwiseConfig& config, const Placed& placed,
                                 std::int64_t first, std::int64_t last) const {
+  if (run_.extent < kShortRun && last - first > run_.extent) {
+    return run_repeated(config, placed, first, last);
+  }
   const std::array<Buffer, kOperandsMax + 1>& buffers = placed.buffers;
   for (std::int64_t element = first; element < last;) {
     const std::int64_t begin = element % run_.extent;
     const std::int64_t count = std::min(last - element, run_.extent - begin);
-    std::int64_t offsets[kOperandsMax + 1] = {};
-    for (std::int64_t left = element / run_.extent, axis = std::ssize(outer_) - 1; axis >= 0;
-         --axis) {
-      const Axis& outer = outer_[static_cast<std::size_t>(axis)];
-      const std::int64_t place = left % outer.extent;
-      left /= outer.extent;
-      for (std::size_t i = 0; i <= operands_; ++i) offsets[i] += place * outer.strides[i];
-    }
+    const Offsets offsets = offsets_of_run(element / run_.extent);
     const auto at = [&](std::size_t i) {
       const Buffer& buffer = buffers[i];
       return buffer.data +
@@ -75,12 +109,62 @@ void DenseElementwise::run_part(const ElementwiseConfig& config, const Placed& p
       operands[i] = {buffers[i].format, at(i), run_.strides[i]};
     }
     const arith::Output out = {buffers[operands_].format, at(operands_), count};
-    if (operands_ == kOperandsMax) {
-      gain_bias_run(config, operands, out);
-    } else {
-      elementwise_run(config, operands[0], &operands[1], out);
-    }
+    run_array(config, operands_, operands, out);
     element += count;
+  }
+}
+
+void DenseElementwise::repeat(std::size_t operand, const Placed& placed, std::int64_t first,
+                              std::int64_t last, std::byte* target) const {
+  const Buffer& buffer = placed.buffers[operand];
+  with_element(format_bytes(buffer.format), [&](auto zero) {
+    using T = decltype(zero);
+    constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
+    for (std::int64_t element = first; element < last;) {
+      const std::int64_t begin = element % run_.extent;
+      const std::int64_t count = std::min(last - element, run_.extent - begin);
+      const std::int64_t stride = run_.strides[operand];
+      const std::byte* const source =
+          buffer.data + (offsets_of_run(element / run_.extent)[operand] + begin * stride -
+                         placed.first[operand]) *
+                            kBytes;
+      for (std::int64_t i = 0; i < count; ++i) {
+        std::memcpy(target + i * kBytes, source + i * stride * kBytes, sizeof(T));
+      }
+      target += count * kBytes;
+      element += count;
+    }
+  });
+}
+
+// The same where runs are short: operands are repeated as they are broadcast, and the output is one run.
+void DenseElementwise::run_repeated(const ElementwiseConfig& config, const Placed& placed,
+                                    std::int64_t first, std::int64_t last) const {
+  constexpr std::int64_t kBytesMax = 8;
+  alignas(64) std::byte repeated[kOperandsMax][kRepeatedAtOnce * kBytesMax];
+  for (std::int64_t begin = first; begin < last; begin += kRepeatedAtOnce) {
+    const std::int64_t end = std::min(last, begin + kRepeatedAtOnce);
+    const auto at = [&](std::size_t i, std::int64_t element) {
+      const Buffer& buffer = placed.buffers[i];
+      return buffer.data + (element - placed.first[i]) * format_bytes(buffer.format);
+    };
+    arith::Operand operands[kOperandsMax];
+    for (std::size_t i = 0; i < operands_; ++i) {
+      const Format format = placed.buffers[i].format;
+      switch (readings_[i]) {
+        case Reading::kSingle:
+          operands[i] = {format, at(i, 0), 0};
+          break;
+        case Reading::kDense:
+          operands[i] = {format, at(i, begin), 1};
+          break;
+        case Reading::kRepeated:
+          repeat(i, placed, begin, end, repeated[i]);
+          operands[i] = {format, repeated[i], 1};
+      }
+    }
+    run_array(config, operands_, operands,
+              {placed.buffers[operands_].format, at(operands_, begin), end - begin});
   }
 }
 

@@ -4,6 +4,7 @@
 //   [1,64,56,56] + [1,64,56,56]   one run of 200,704 elements
 //   [1,64,56,56] * [1,64,1,1]     64 runs of 3,136, b is one element for all
 //   [197,192] + [192]             197 runs of 192
+//   [4420,2] - [4420,1]           5 runs: 4,420 would be short, so b is repeated into a buffer first
 //
 // Steps that follow each other on the same elements go together, a piece at a time:
 //
@@ -61,6 +62,14 @@ class DenseElementwise {
   // Elements [first, last) of the output.
   void run_part(const ElementwiseConfig& config, const Placed& placed, std::int64_t first,
                 std::int64_t last) const;
+  void run_repeated(const ElementwiseConfig& config, const Placed& placed, std::int64_t first,
+                    std::int64_t last) const;
+  // Where each operand and the output are at the begin of a run, in elements.
+  using Offsets = std::array<std::int64_t, kOperandsMax + 1>;
+  Offsets offsets_of_run(std::int64_t run) const;
+  // What elements [first, last) of the output read from `operand`, one behind the other.
+  void repeat(std::size_t operand, const Placed& placed, std::int64_t first, std::int64_t last,
+              std::byte* target) const;
   // How far the piece just made reaches, while it is in the cache.
   static void look_at(const Step& step, const Placed& placed, std::int64_t begin, std::int64_t end);
   std::int64_t elements() const { return runs_ * run_.extent; }
@@ -74,6 +83,12 @@ class DenseElementwise {
   Axis run_;                 // the innermost; strides 0 or 1
   std::int64_t runs_ = 1;
   std::size_t operands_ = 1;
+  enum class Reading : std::uint8_t {
+    kDense,
+    kSingle,
+    kRepeated
+  };  // as the output lies; one element; else
+  std::array<Reading, kOperandsMax> readings_ = {};
 };
 
 }  // namespace tessera::host

@@ -74,11 +74,23 @@ void repeat_each(std::int64_t count, const std::byte* source, std::byte* destina
 }
 
 // element (i, j) to (j, i): the outer axis is contiguous in the source, the inner one in the
-// destination. A tile of both stays in the first-level cache.
+// destination. A tile of both stays in the first-level cache. Of few elements on the outer axis, as in an image whose
+// colours lie side by side, loops run along the inner one.
 template <typename T>
 void exchange(const Axis& outer, const Axis& inner, const std::byte* source,
               std::byte* destination) {
-  constexpr std::int64_t kTile = 64;
+  constexpr std::int64_t kTile = 64, kFew = 16, kLongTile = 1024;
+  if (outer.extent <= kFew) {
+    for (std::int64_t j0 = 0; j0 < inner.extent; j0 += kLongTile) {
+      const Axis tile = {std::min(kLongTile, inner.extent - j0), inner.source,
+                         static_cast<std::int64_t>(sizeof(T))};
+      for (std::int64_t i = 0; i < outer.extent; ++i) {
+        copy_strided<T>(tile, source + i * outer.source + j0 * inner.source,
+                        destination + i * outer.destination + j0 * inner.destination);
+      }
+    }
+    return;
+  }
   for (std::int64_t i0 = 0; i0 < outer.extent; i0 += kTile) {
     const Axis tile = {std::min(kTile, outer.extent - i0), outer.source, outer.destination};
     for (std::int64_t j = 0; j < inner.extent; ++j) {
@@ -137,13 +149,14 @@ struct Run {
     return outer.extent * inner.extent * element_bytes;
   }
   // What the run can be cut along.
-  std::int64_t extent() const {
-    return kind == RunKind::kRepeat || kind == RunKind::kExchange ? outer.extent : inner.extent;
+  bool cuts_outer() const {
+    return kind == RunKind::kRepeat || (kind == RunKind::kExchange && outer.extent >= inner.extent);
   }
+  std::int64_t extent() const { return cuts_outer() ? outer.extent : inner.extent; }
   Run part(std::int64_t first, std::int64_t last, const std::byte*& source,
            std::byte*& destination) const {
     Run some = *this;
-    Axis& axis = kind == RunKind::kRepeat || kind == RunKind::kExchange ? some.outer : some.inner;
+    Axis& axis = cuts_outer() ? some.outer : some.inner;
     source += first * axis.source;
     destination += first * axis.destination;
     axis.extent = last - first;

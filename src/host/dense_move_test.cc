@@ -98,6 +98,18 @@ TEST(CopyBox, AxesExchanged) {
   }
 }
 
+// Few elements on the axis that is contiguous in the source; enough in all for several threads.
+TEST(CopyBox, ColoursOfPixelsApart) {
+  std::mt19937 random(kSeed);
+  for (const std::int64_t colours : {2, 3, 16, 17}) {
+    const std::int64_t pixels = 9'001;
+    expect_same({.extents = {colours, pixels},
+                 .input_strides = {1, colours},
+                 .output_strides = {pixels, 1}},
+                random);
+  }
+}
+
 // Axes of the source in any order and with gaps, or repeated.
 TEST(CopyBox, AnyBox) {
   std::mt19937 random(kSeed);

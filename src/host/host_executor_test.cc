@@ -169,8 +169,9 @@ class Grower {
     work.binary = true;
     work.function = pick(0, 1) == 0 ? BinaryFunction::kAdd : BinaryFunction::kMultiply;
     if (pick(0, 1) == 0) work.activation = {UnaryFunction::kHardSwish, 1.0f / 6, 0.5f};
-    const Shape others[] = {{}, {x[1], 1, 1}, {1, x[1], 1, 1}, {x[3]}, x};
-    node({last_, constant(others[pick(0, 4)])}, x, work);
+    const Shape others[] = {{}, {x[1], 1, 1}, {1, x[1], 1, 1}, {x[3]},
+                            x,  {x[2], 1},    {x[1], 1, x[3]}};
+    node({last_, constant(others[pick(0, 6)])}, x, work);
   }
 
   void reduce_and_scale() {

@@ -73,10 +73,13 @@ ReadableBytes readable_bytes(const Surface& surface) {
 class IntegerProduct final : public Product {
  public:
   IntegerProduct(const ProductConfig& config, const PlainWeights& weights, ProductVectors vectors)
-      : config_(config), vectors_(std::move(vectors)), terms_(weights.terms) {
+      : config_(config),
+        vectors_(std::move(vectors)),
+        terms_(weights.terms),
+        word_lanes_(byte_word_lanes()) {
     check_format("stationary", weights.format);
     const std::int64_t channels = config.image.groups * config.image.output_channels;
-    if (has_byte_words()) {
+    if (word_lanes_ != 0) {
       words_ = make_word_weights(config.image, weights, vectors_.stationary_zero_points);
     }
     if (words_) {
@@ -148,7 +151,7 @@ class IntegerProduct final : public Product {
     for (std::int64_t c = 0; c < channels; ++c) {
       workspace.row_pointers.push_back(channel_base(work.input, work.group * channels + c));
     }
-    std::int8_t* const moving = workspace.tiles.reserve(kPanelPixels / kWordPixels * vector_bytes);
+    std::int8_t* const moving = workspace.tiles.reserve(kPanelPixels / word_lanes_ * vector_bytes);
     place_byte_words(
         {.panel = panel,
          .taps = config_.image.taps,
@@ -164,7 +167,7 @@ class IntegerProduct final : public Product {
     const std::int64_t channels = config_.image.output_channels;
     const std::int64_t channel_bytes = words_->steps * words_->together * kQuadTerms;
     // Vectors of pixels do not begin in the same sets of the cache.
-    const std::int64_t vector_bytes = channel_bytes * kWordPixels + kCacheLineBytes;
+    const std::int64_t vector_bytes = channel_bytes * word_lanes_ + kCacheLineBytes;
     BytePanel panel;
     panel.find(config_, work.input, work.pixels, workspace.samples);
     place_words(work, panel, vector_bytes, workspace);
@@ -190,7 +193,7 @@ class IntegerProduct final : public Product {
                      .offsets = offsets.data() + oc,
                      .moving = reinterpret_cast<const std::uint8_t*>(workspace.tiles.data()),
                      .vector_bytes = vector_bytes,
-                     .vectors = ceil_div(batch.lanes, kWordPixels)},
+                     .vectors = ceil_div(batch.lanes, word_lanes_)},
                     sums);
       for (std::int64_t c = first; c < last; c += kTileChannels) {
         store(work, {c, std::min(last, c + kTileChannels)}, sums + (c - first) * kPanelPixels,
@@ -342,6 +345,7 @@ class IntegerProduct final : public Product {
   ProductConfig config_;
   ProductVectors vectors_;
   std::int64_t terms_ = 0;
+  std::int64_t word_lanes_ = 0;
   std::optional<WordWeights> words_;  // else pairs
   // What every sum of words begins with, for moving i8 and u8.
   std::vector<std::int32_t> offsets_of_signed_, offsets_of_unsigned_;

@@ -41,9 +41,7 @@ class ByteLaneProduct final : public Product {
         channels_(config.image.output_channels),
         panels_(ceil_div(channels_, kPanelPixels)),
         quads_there_(has_byte_quads()),
-        words_(has_byte_words() ? make_word_lanes(channels_, panels_ * kPanelPixels, weights,
-                                                  vectors_.stationary_zero_points)
-                                : std::nullopt),
+        words_(make_words(weights)),
         units_(words_ ? words_->steps * WordLanes::kTogether
                       : ceil_div(terms_, quads_there_ ? 4 : 2)) {
     const std::int64_t lanes = panels_ * kPanelPixels;
@@ -91,6 +89,14 @@ class ByteLaneProduct final : public Product {
   // integer_sums: the sums of a group and the pixel sums of a batch, then its pairs.
   static constexpr std::int64_t kGroupSums = kLanePixels * kPanelPixels;
   static constexpr std::int64_t kSumsBefore = kGroupSums + kReadyPixels;
+
+  std::optional<WordLanes> make_words(const PlainWeights& weights) const {
+    const std::int64_t lanes = byte_word_lanes();
+    if (lanes == 0) return std::nullopt;
+    return make_word_lanes(
+        {.channels = channels_, .lanes = lanes, .vectors = panels_ * kPanelPixels / lanes}, weights,
+        vectors_.stationary_zero_points);
+  }
 
   std::int64_t row_bytes() const { return 4 * units_; }
   bool takes_bytes() const { return quads_there_ || words_; }  // of the moving operand, else pairs
@@ -150,12 +156,11 @@ class ByteLaneProduct final : public Product {
     const std::uint8_t flip = call.input.format == Format::kI8 ? 0x80 : 0;
     auto* const row =
         reinterpret_cast<std::uint8_t*>(call.workspace.tiles.data()) + place * row_bytes();
-    std::uint32_t sum = 0;
-    for (std::int64_t k = 0; k < terms_; ++k) {
-      row[k] = static_cast<std::uint8_t>(terms[k] ^ flip);
-      sum += row[k];
-    }
+    for (std::int64_t k = 0; k < terms_; ++k) row[k] = static_cast<std::uint8_t>(terms[k] ^ flip);
     std::fill(row + terms_, row + row_bytes(), std::uint8_t{0});
+    if (!sums_pixels_) return;
+    std::uint32_t sum = 0;
+    for (std::int64_t k = 0; k < terms_; ++k) sum += row[k];
     call.workspace.integer_sums.data()[kGroupSums + place] = static_cast<std::int32_t>(sum);
   }
 
@@ -222,8 +227,8 @@ class ByteLaneProduct final : public Product {
     if (words_) {
       byte_word_lane_dot(
           {.weights = &*words_,
-           .first_vector = panel * (kPanelPixels / WordLanes::kLanes),
-           .vectors = strips * (kStripPixels / WordLanes::kLanes),
+           .first_vector = panel * (kPanelPixels / words_->lanes),
+           .vectors = strips * (kStripPixels / words_->lanes),
            .moving = reinterpret_cast<const std::uint8_t*>(call.workspace.tiles.data()) +
                      first * row_bytes(),
            .moving_pitch = row_bytes(),

@@ -23,12 +23,22 @@ HWY_BEFORE_NAMESPACE();
 namespace tessera::kernels {
 namespace HWY_NAMESPACE {
 
-// Compiled by GCC alone, as byte/quads.cc.
-#if HWY_TARGET == HWY_AVX2 && HWY_COMPILER_GCC_ACTUAL
+// Compiled by GCC alone, as byte/quads.cc. AVX-512 that is chosen has no products of four (VNNI), else it is
+// HWY_AVX3_DL.
+#if (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3) && HWY_COMPILER_GCC_ACTUAL
 
-bool words_are_there() { return true; }
+#if HWY_TARGET == HWY_AVX2
+using Lanes = __m256i;
+// Vectors of pixels that share a weight: as many sums as the registers hold.
+inline constexpr std::int64_t kVectorsAtOnce = 1;
+#else
+using Lanes = __m512i;
+inline constexpr std::int64_t kVectorsAtOnce = 2;
+#endif
+inline constexpr std::int64_t kQuadBytes = sizeof(Lanes);
+inline constexpr std::int64_t kLanes = kQuadBytes / kQuadTerms;
 
-inline constexpr std::int64_t kQuadBytes = 32;  // of eight lanes
+std::int64_t word_lanes_there() { return kLanes; }
 
 // f(0), f(1), ... f(kCount - 1), written out, so that arrays indexed by them live in registers.
 template <std::size_t kCount, typename F>
@@ -38,19 +48,40 @@ HWY_INLINE void unroll(F&& f) {
   }(std::make_index_sequence<kCount>{});
 }
 
-HWY_INLINE __m256i in_all_lanes(const void* quad) {
+#if HWY_TARGET == HWY_AVX2
+HWY_INLINE Lanes set_lanes(std::int32_t number) { return _mm256_set1_epi32(number); }
+HWY_INLINE Lanes load_lanes(const void* lanes) {
+  return _mm256_loadu_si256(static_cast<const Lanes*>(lanes));
+}
+HWY_INLINE void store_lanes(std::int32_t* to, Lanes lanes) {
+  _mm256_storeu_si256(reinterpret_cast<Lanes*>(to), lanes);
+}
+// Unsigned by signed bytes, two products to a word.
+HWY_INLINE Lanes multiply_bytes(Lanes bytes, Lanes weights) {
+  return _mm256_maddubs_epi16(bytes, weights);
+}
+HWY_INLINE Lanes add_16_bits(Lanes a, Lanes b) { return _mm256_add_epi16(a, b); }
+// sum + the words, widened.
+HWY_INLINE Lanes add_words(Lanes sum, Lanes words) {
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(words, _mm256_set1_epi16(1)));
+}
+#else
+HWY_INLINE Lanes set_lanes(std::int32_t number) { return _mm512_set1_epi32(number); }
+HWY_INLINE Lanes load_lanes(const void* lanes) { return _mm512_loadu_si512(lanes); }
+HWY_INLINE void store_lanes(std::int32_t* to, Lanes lanes) { _mm512_storeu_si512(to, lanes); }
+HWY_INLINE Lanes multiply_bytes(Lanes bytes, Lanes weights) {
+  return _mm512_maddubs_epi16(bytes, weights);
+}
+HWY_INLINE Lanes add_16_bits(Lanes a, Lanes b) { return _mm512_add_epi16(a, b); }
+HWY_INLINE Lanes add_words(Lanes sum, Lanes words) {
+  return _mm512_add_epi32(sum, _mm512_madd_epi16(words, _mm512_set1_epi16(1)));
+}
+#endif
+
+HWY_INLINE Lanes in_all_lanes(const void* quad) {
   std::int32_t four = 0;
   std::memcpy(&four, quad, sizeof four);
-  return _mm256_set1_epi32(four);
-}
-
-HWY_INLINE __m256i load_eight_lanes(const void* lanes) {
-  return _mm256_loadu_si256(static_cast<const __m256i*>(lanes));
-}
-
-// sum + the words, widened.
-HWY_INLINE __m256i add_words(__m256i sum, __m256i words) {
-  return _mm256_add_epi32(sum, _mm256_madd_epi16(words, _mm256_set1_epi16(1)));
+  return set_lanes(four);
 }
 
 // ---- pixels as lanes
@@ -78,9 +109,12 @@ HWY_INLINE void store_word_quad(const QuadRows& quad, std::int64_t vector_bytes,
     const __m128i a = load(0), b = load(1), c = load(2), d = load(3);
     const __m128i ab_low = _mm_unpacklo_epi8(a, b), ab_high = _mm_unpackhi_epi8(a, b);
     const __m128i cd_low = _mm_unpacklo_epi8(c, d), cd_high = _mm_unpackhi_epi8(c, d);
-    auto* const first = reinterpret_cast<__m128i*>(moving + pixel / kWordPixels * vector_bytes);
-    auto* const second =
-        reinterpret_cast<__m128i*>(moving + (pixel / kWordPixels + 1) * vector_bytes);
+    const auto place_of = [&](std::int64_t at) TESSERA_INLINE_LAMBDA {
+      return reinterpret_cast<__m128i*>(moving + at / kLanes * vector_bytes +
+                                        at % kLanes * kQuadTerms);
+    };
+    __m128i* const first = place_of(pixel);
+    __m128i* const second = place_of(pixel + kAtOnce / 2);
     _mm_storeu_si128(first, _mm_unpacklo_epi16(ab_low, cd_low));
     _mm_storeu_si128(first + 1, _mm_unpackhi_epi16(ab_low, cd_low));
     _mm_storeu_si128(second, _mm_unpacklo_epi16(ab_high, cd_high));
@@ -135,24 +169,22 @@ void place_words(const BytePlacement& placement, const ReadableBytes& readable,
 template <std::size_t kVectors>
 HWY_NOINLINE void begin_sums(const ByteWordDot& dot, std::int64_t channel, std::int64_t vector,
                              std::int32_t* sums) {
-  __m256i totals[kVectors];
-  const __m256i offset = _mm256_set1_epi32(dot.offsets[channel]);
+  Lanes totals[kVectors];
+  const Lanes offset = set_lanes(dot.offsets[channel]);
   unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA { totals[v] = offset; });
   const std::uint8_t* const moving = dot.moving + vector * dot.vector_bytes;
   const ExcessQuad* const last = dot.excess + dot.excess_ends[channel + 1];
   for (const ExcessQuad* at = dot.excess + dot.excess_ends[channel]; at != last; ++at) {
-    const __m256i weights = in_all_lanes(&at->weights);
+    const Lanes weights = in_all_lanes(&at->weights);
     const std::uint8_t* const quads = moving + at->quad * kQuadBytes;
     unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
-      const __m256i pixels =
-          load_eight_lanes(quads + static_cast<std::int64_t>(v) * dot.vector_bytes);
-      totals[v] = add_words(totals[v], _mm256_maddubs_epi16(pixels, weights));
+      const Lanes pixels = load_lanes(quads + static_cast<std::int64_t>(v) * dot.vector_bytes);
+      totals[v] = add_words(totals[v], multiply_bytes(pixels, weights));
     });
   }
-  std::int32_t* const target = sums + channel * kPanelPixels + vector * kWordPixels;
+  std::int32_t* const target = sums + channel * kPanelPixels + vector * kLanes;
   unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
-    _mm256_storeu_si256(
-        reinterpret_cast<__m256i*>(target + static_cast<std::int64_t>(v) * kWordPixels), totals[v]);
+    store_lanes(target + static_cast<std::int64_t>(v) * kLanes, totals[v]);
   });
 }
 
@@ -172,70 +204,95 @@ void begin_channel(const ByteWordDot& dot, std::int64_t channel, std::int32_t* s
   }
 }
 
-// A vector of pixels and a tile of channels, added to what the sums begin with.
-template <std::size_t kTogether, std::size_t kChannels>
-HWY_NOINLINE void word_tile_dot(const std::int8_t* weights, const std::uint8_t* moving,
-                                std::int64_t steps, std::int32_t* sums) {
-  const auto sums_of = [&](auto c) TESSERA_INLINE_LAMBDA {
-    return reinterpret_cast<__m256i*>(sums + static_cast<std::int64_t>(c) * kPanelPixels);
+// Some vectors of pixels and a tile of channels, added to what the sums begin with.
+template <std::size_t kTogether, std::size_t kVectors, std::size_t kChannels>
+HWY_NOINLINE void word_tile_dot(const ByteWordDot& dot, const std::int8_t* weights,
+                                const std::uint8_t* moving, std::int32_t* sums) {
+  const auto sums_of = [&](auto c, auto v) TESSERA_INLINE_LAMBDA {
+    return sums + static_cast<std::int64_t>(c) * kPanelPixels +
+           static_cast<std::int64_t>(v) * kLanes;
   };
-  __m256i totals[kChannels];
-  unroll<kChannels>([&](auto c)
-                        TESSERA_INLINE_LAMBDA { totals[c] = _mm256_loadu_si256(sums_of(c)); });
-  for (std::int64_t step = 0; step < steps; ++step) {
-    __m256i pixels[kTogether];
+  const std::int64_t vector_bytes = dot.vector_bytes;
+  Lanes totals[kChannels * kVectors];
+  unroll<kChannels>([&](auto c) TESSERA_INLINE_LAMBDA {
+    unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
+      totals[c * kVectors + v] = load_lanes(sums_of(c, v));
+    });
+  });
+  for (std::int64_t step = 0; step < dot.steps; ++step) {
+    Lanes pixels[kTogether * kVectors];
     unroll<kTogether>([&](auto q) TESSERA_INLINE_LAMBDA {
-      pixels[q] = load_eight_lanes(moving + static_cast<std::int64_t>(q) * kQuadBytes);
+      unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
+        pixels[q * kVectors + v] = load_lanes(moving + static_cast<std::int64_t>(v) * vector_bytes +
+                                              static_cast<std::int64_t>(q) * kQuadBytes);
+      });
     });
     unroll<kChannels>([&](auto c) TESSERA_INLINE_LAMBDA {
       const std::int8_t* const own = weights + static_cast<std::size_t>(c) * kTogether * kQuadTerms;
-      __m256i words = _mm256_maddubs_epi16(pixels[0], in_all_lanes(own));
+      Lanes words[kVectors];
+      const Lanes first = in_all_lanes(own);
+      unroll<kVectors>([&](auto v)
+                           TESSERA_INLINE_LAMBDA { words[v] = multiply_bytes(pixels[v], first); });
       unroll<kTogether - 1>([&](auto q) TESSERA_INLINE_LAMBDA {
-        const __m256i next = in_all_lanes(own + (q + 1) * kQuadTerms);
-        words = _mm256_add_epi16(words, _mm256_maddubs_epi16(pixels[q + 1], next));
+        const Lanes next = in_all_lanes(own + (q + 1) * kQuadTerms);
+        unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
+          words[v] = add_16_bits(words[v], multiply_bytes(pixels[(q + 1) * kVectors + v], next));
+        });
       });
-      totals[c] = add_words(totals[c], words);
+      unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
+        totals[c * kVectors + v] = add_words(totals[c * kVectors + v], words[v]);
+      });
     });
     weights += kChannels * kTogether * kQuadTerms;
     moving += kTogether * kQuadBytes;
   }
-  unroll<kChannels>([&](auto c)
-                        TESSERA_INLINE_LAMBDA { _mm256_storeu_si256(sums_of(c), totals[c]); });
+  unroll<kChannels>([&](auto c) TESSERA_INLINE_LAMBDA {
+    unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
+      store_lanes(sums_of(c, v), totals[c * kVectors + v]);
+    });
+  });
 }
 
-template <std::size_t kTogether>
-void word_tile_dot_channels(const std::int8_t* weights, const std::uint8_t* moving,
-                            std::int64_t steps, std::int64_t channels, std::int32_t* sums) {
+template <std::size_t kTogether, std::size_t kVectors>
+void word_tile_dot_channels(const ByteWordDot& dot, const std::int8_t* weights,
+                            const std::uint8_t* moving, std::int64_t channels, std::int32_t* sums) {
   switch (channels) {
     case 1:
-      return word_tile_dot<kTogether, 1>(weights, moving, steps, sums);
+      return word_tile_dot<kTogether, kVectors, 1>(dot, weights, moving, sums);
     case 2:
-      return word_tile_dot<kTogether, 2>(weights, moving, steps, sums);
+      return word_tile_dot<kTogether, kVectors, 2>(dot, weights, moving, sums);
     case 3:
-      return word_tile_dot<kTogether, 3>(weights, moving, steps, sums);
+      return word_tile_dot<kTogether, kVectors, 3>(dot, weights, moving, sums);
     case 4:
-      return word_tile_dot<kTogether, 4>(weights, moving, steps, sums);
+      return word_tile_dot<kTogether, kVectors, 4>(dot, weights, moving, sums);
     case 5:
-      return word_tile_dot<kTogether, 5>(weights, moving, steps, sums);
+      return word_tile_dot<kTogether, kVectors, 5>(dot, weights, moving, sums);
     default:
-      return word_tile_dot<kTogether, 6>(weights, moving, steps, sums);
+      return word_tile_dot<kTogether, kVectors, 6>(dot, weights, moving, sums);
+  }
+}
+
+template <std::size_t kVectors>
+void word_dot_vectors(const ByteWordDot& dot, std::int64_t vector, std::int32_t* sums) {
+  const std::int64_t channel_bytes = dot.steps * dot.together * kQuadTerms;
+  const std::uint8_t* const moving = dot.moving + vector * dot.vector_bytes;
+  for (std::int64_t first = 0; first < dot.channels; first += kWordTileChannels) {
+    const std::int8_t* const weights = dot.weights + first * channel_bytes;
+    std::int32_t* const target = sums + first * kPanelPixels + vector * kLanes;
+    const std::int64_t count = std::min(kWordTileChannels, dot.channels - first);
+    dot.together == 2 ? word_tile_dot_channels<2, kVectors>(dot, weights, moving, count, target)
+                      : word_tile_dot_channels<4, kVectors>(dot, weights, moving, count, target);
   }
 }
 
 void word_dot(const ByteWordDot& dot, std::int32_t* sums) {
-  const std::int64_t channel_bytes = dot.steps * dot.together * kQuadTerms;
   for (std::int64_t c = 0; c < dot.channels; ++c) begin_channel(dot, c, sums);
-  // A vector of pixels stays in the first-level cache while all channels pass over it.
-  for (std::int64_t vector = 0; vector < dot.vectors; ++vector) {
-    const std::uint8_t* const moving = dot.moving + vector * dot.vector_bytes;
-    for (std::int64_t first = 0; first < dot.channels; first += kWordTileChannels) {
-      const std::int8_t* const weights = dot.weights + first * channel_bytes;
-      std::int32_t* const target = sums + first * kPanelPixels + vector * kWordPixels;
-      const std::int64_t count = std::min(kWordTileChannels, dot.channels - first);
-      dot.together == 2 ? word_tile_dot_channels<2>(weights, moving, dot.steps, count, target)
-                        : word_tile_dot_channels<4>(weights, moving, dot.steps, count, target);
-    }
+  // Vectors of pixels stay in the first-level cache while all channels pass over them.
+  std::int64_t vector = 0;
+  for (; vector + kVectorsAtOnce <= dot.vectors; vector += kVectorsAtOnce) {
+    word_dot_vectors<kVectorsAtOnce>(dot, vector, sums);
   }
+  for (; vector < dot.vectors; ++vector) word_dot_vectors<1>(dot, vector, sums);
 }
 
 // ---- output channels as lanes
@@ -245,42 +302,40 @@ HWY_NOINLINE void word_lane_dot_of(const ByteWordLaneDot& dot, std::int64_t vect
                                    std::int32_t* sums) {
   const WordLanes& words = *dot.weights;
   constexpr std::int64_t kQuads = WordLanes::kTogether;
-  __m256i totals[kPixels];
-  unroll<kPixels>([&](auto p) TESSERA_INLINE_LAMBDA { totals[p] = _mm256_setzero_si256(); });
+  Lanes totals[kPixels];
+  unroll<kPixels>([&](auto p) TESSERA_INLINE_LAMBDA { totals[p] = set_lanes(0); });
   const std::int8_t* weights = words.main.data() + vector * words.steps * kQuads * kQuadBytes;
   const auto moving_of = [&](auto p) TESSERA_INLINE_LAMBDA {
     return dot.moving + static_cast<std::int64_t>(p) * dot.moving_pitch;
   };
   for (std::int64_t step = 0; step < words.steps; ++step) {
-    const __m256i first = load_eight_lanes(weights),
-                  second = load_eight_lanes(weights + kQuadBytes);
+    const Lanes first = load_lanes(weights), second = load_lanes(weights + kQuadBytes);
     unroll<kPixels>([&](auto p) TESSERA_INLINE_LAMBDA {
       const std::uint8_t* const terms = moving_of(p) + step * kQuads * kQuadTerms;
-      const __m256i low = _mm256_maddubs_epi16(in_all_lanes(terms), first);
-      const __m256i high = _mm256_maddubs_epi16(in_all_lanes(terms + kQuadTerms), second);
-      totals[p] = add_words(totals[p], _mm256_add_epi16(low, high));
+      const Lanes low = multiply_bytes(in_all_lanes(terms), first);
+      const Lanes high = multiply_bytes(in_all_lanes(terms + kQuadTerms), second);
+      totals[p] = add_words(totals[p], add_16_bits(low, high));
     });
     weights += kQuads * kQuadBytes;
   }
   const std::int32_t last = words.excess_ends[static_cast<std::size_t>(vector) + 1];
   for (std::int32_t i = words.excess_ends[static_cast<std::size_t>(vector)]; i < last; ++i) {
     const std::int64_t quad = words.excess_quads[static_cast<std::size_t>(i)];
-    const __m256i own = load_eight_lanes(words.excess.data() + i * kQuadBytes);
+    const Lanes own = load_lanes(words.excess.data() + i * kQuadBytes);
     unroll<kPixels>([&](auto p) TESSERA_INLINE_LAMBDA {
-      const __m256i terms = in_all_lanes(moving_of(p) + quad * kQuadTerms);
-      totals[p] = add_words(totals[p], _mm256_maddubs_epi16(terms, own));
+      const Lanes terms = in_all_lanes(moving_of(p) + quad * kQuadTerms);
+      totals[p] = add_words(totals[p], multiply_bytes(terms, own));
     });
   }
   unroll<kPixels>([&](auto p) TESSERA_INLINE_LAMBDA {
-    _mm256_storeu_si256(
-        reinterpret_cast<__m256i*>(sums + static_cast<std::int64_t>(p) * kPanelPixels), totals[p]);
+    store_lanes(sums + static_cast<std::int64_t>(p) * kPanelPixels, totals[p]);
   });
 }
 
 void word_lane_dot(const ByteWordLaneDot& dot, std::int32_t* sums) {
   for (std::int64_t i = 0; i < dot.vectors; ++i) {
     const std::int64_t vector = dot.first_vector + i;
-    std::int32_t* const target = sums + i * WordLanes::kLanes;
+    std::int32_t* const target = sums + i * kLanes;
     switch (dot.pixels) {
       case 1:
         word_lane_dot_of<1>(dot, vector, target);
@@ -305,7 +360,7 @@ void word_lane_dot(const ByteWordLaneDot& dot, std::int32_t* sums) {
 
 #else
 
-bool words_are_there() { return false; }
+std::int64_t word_lanes_there() { return 0; }
 
 void refuse_words() {
   TESSERA_CHECK(false, "no product of bytes that is added in 16 bits among the instructions");
@@ -325,12 +380,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tessera::kernels {
 
-HWY_EXPORT(words_are_there);
+HWY_EXPORT(word_lanes_there);
 HWY_EXPORT(place_words);
 HWY_EXPORT(word_dot);
 HWY_EXPORT(word_lane_dot);
 
-bool has_byte_words() { return HWY_DYNAMIC_DISPATCH(words_are_there)(); }
+std::int64_t byte_word_lanes() { return HWY_DYNAMIC_DISPATCH(word_lanes_there)(); }
 
 void place_byte_words(const BytePlacement& placement, const ReadableBytes& readable,
                       std::int64_t vector_bytes, std::uint8_t* moving) {

@@ -1,4 +1,4 @@
-// Dots of 8-bit integers that add products in 16 bits before they are widened (AVX2: one instruction multiplies
+// Dots of 8-bit integers that add products in 16 bits before they are widened (AVX2, AVX-512: one instruction multiplies
 // unsigned by signed bytes and adds the two products of a word, which saturates):
 //
 //   quad      4 x unsigned       4 x signed
@@ -16,19 +16,17 @@
 
 namespace tessera::kernels {
 
-// Whether the vector instructions that are chosen have such a product, and none of four (byte/quads.h).
-bool has_byte_words();
-
-// Pixels are the lanes of vectors, eight to each.
-inline constexpr std::int64_t kWordPixels = 8;
+// Lanes of a vector, 8 or 16, where the instructions that are chosen have such a product, and none of four
+// (byte/quads.h); else 0.
+std::int64_t byte_word_lanes();
 
 // Memory that may be read, whatever it holds.
 struct ReadableBytes {
   const std::byte* first = nullptr;
   const std::byte* last = nullptr;  // behind it
 };
-// All terms of a panel, tap by tap and channel by channel, to moving[vector][quad][8 pixels][4], `vector_bytes` from
-// vector to vector. What is behind the last term in its quad is anything.
+// All terms of a panel, tap by tap and channel by channel, to moving[vector][quad][lane][4], `vector_bytes` from
+// vector to vector; a lane is a pixel. What is behind the last term in its quad is anything.
 void place_byte_words(const BytePlacement& placement, const ReadableBytes& readable,
                       std::int64_t vector_bytes, std::uint8_t* moving);
 
@@ -42,7 +40,7 @@ struct ByteWordDot {
   const std::int32_t* offsets = nullptr;      // [channel]
   const std::uint8_t* moving = nullptr;
   std::int64_t vector_bytes = 0;
-  std::int64_t vectors = 0;  // of pixels, 1..kPanelPixels / kWordPixels
+  std::int64_t vectors = 0;  // of pixels, 1..kPanelPixels / byte_word_lanes()
 };
 void byte_word_dot(const ByteWordDot& dot, std::int32_t* sums);
 

@@ -203,37 +203,39 @@ std::optional<WordWeights> make_word_weights(const KernelImageShape& shape,
   return two;
 }
 
-std::optional<WordLanes> make_word_lanes(std::int64_t channels, std::int64_t lanes,
-                                         const PlainWeights& weights,
+std::optional<WordLanes> make_word_lanes(const WordLaneShape& shape, const PlainWeights& weights,
                                          const std::vector<std::int32_t>& zero_points) {
-  constexpr std::int64_t kLanes = WordLanes::kLanes;
+  constexpr std::int64_t kLanesMax = 16;
+  const std::int64_t lanes = shape.lanes, all_lanes = shape.vectors * lanes;
+  TESSERA_CHECK(lanes <= kLanesMax, "{} lanes to a vector of channels", lanes);
   if (!fits(weights, zero_points)) return std::nullopt;
   WordLanes words;
+  words.lanes = lanes;
   words.steps = ceil_div(weights.terms, WordLanes::kTogether * kQuadTerms);
   const std::int64_t quads = words.steps * WordLanes::kTogether;
-  std::int8_t* const main = words.main.reserve(lanes * quads * kQuadTerms);
-  std::fill_n(main, lanes * quads * kQuadTerms, std::int8_t{0});
+  std::int8_t* const main = words.main.reserve(all_lanes * quads * kQuadTerms);
+  std::fill_n(main, all_lanes * quads * kQuadTerms, std::int8_t{0});
   std::vector<std::int8_t> all;
   words.excess_ends.push_back(0);
   std::vector<std::int16_t> row(static_cast<std::size_t>(quads * kQuadTerms));
-  for (std::int64_t vector = 0; vector < lanes / kLanes; ++vector) {
-    std::vector<ExcessQuad> of_lane[kLanes];
-    for (std::int64_t lane = 0; lane < kLanes && vector * kLanes + lane < channels; ++lane) {
-      const std::int64_t oc = vector * kLanes + lane;
+  for (std::int64_t vector = 0; vector < shape.vectors; ++vector) {
+    std::vector<ExcessQuad> of_lane[kLanesMax];
+    for (std::int64_t lane = 0; lane < lanes && vector * lanes + lane < shape.channels; ++lane) {
+      const std::int64_t oc = vector * lanes + lane;
       words.weight_sums.push_back(
           read_channel(weights, oc, vector_element(zero_points, oc, 0), row));
       split_word_weights(row, WordLanes::kTogether, of_lane[lane]);
       for (std::int64_t i = 0; i < std::ssize(row); ++i) {
-        main[((vector * quads + i / kQuadTerms) * kLanes + lane) * kQuadTerms + i % kQuadTerms] =
+        main[((vector * quads + i / kQuadTerms) * lanes + lane) * kQuadTerms + i % kQuadTerms] =
             static_cast<std::int8_t>(row[static_cast<std::size_t>(i)]);
       }
     }
     // Those of the same quad together, as far as each lane has one.
-    std::size_t next[kLanes] = {};
+    std::size_t next[kLanesMax] = {};
     for (std::int32_t quad = 0; quad < quads;) {
       bool any = false;
-      std::int8_t together[kLanes * kQuadTerms] = {};
-      for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+      std::int8_t together[kLanesMax * kQuadTerms] = {};
+      for (std::int64_t lane = 0; lane < lanes; ++lane) {
         if (next[lane] == of_lane[lane].size() || of_lane[lane][next[lane]].quad != quad) continue;
         std::memcpy(together + lane * kQuadTerms, &of_lane[lane][next[lane]++].weights, kQuadTerms);
         any = true;
@@ -243,13 +245,13 @@ std::optional<WordLanes> make_word_lanes(std::int64_t channels, std::int64_t lan
         continue;
       }
       words.excess_quads.push_back(quad);
-      all.insert(all.end(), std::begin(together), std::end(together));
+      all.insert(all.end(), together, together + lanes * kQuadTerms);
     }
     words.excess_ends.push_back(static_cast<std::int32_t>(words.excess_quads.size()));
   }
   std::copy(all.begin(), all.end(), words.excess.reserve(std::ssize(all)));
   const double cost =
-      cost_of(WordLanes::kTogether, lanes / kLanes * quads, std::ssize(words.excess_quads));
+      cost_of(WordLanes::kTogether, shape.vectors * quads, std::ssize(words.excess_quads));
   if (cost > kCostOfPairs) return std::nullopt;
   return words;
 }

@@ -47,10 +47,10 @@ std::optional<WordWeights> make_word_weights(const KernelImageShape& shape,
                                              const PlainWeights& weights,
                                              const std::vector<std::int32_t>& zero_points);
 
-// The output channels of a matrix product as lanes of vectors, eight to each; those behind the last are zeros.
+// The output channels of a matrix product as lanes of vectors; those behind the last are zeros.
 struct WordLanes {
   static constexpr std::int64_t kTogether = 2;
-  static constexpr std::int64_t kLanes = 8;
+  std::int64_t lanes = 0;  // of a vector
   std::int64_t steps = 0;
   AlignedBuffer<std::int8_t> main;         // [vector][quad][lane][4]
   std::vector<std::int32_t> excess_quads;  // of each excess its quad, vector by vector
@@ -58,9 +58,11 @@ struct WordLanes {
   std::vector<std::int32_t> excess_ends;   // of vector v: [excess_ends[v], excess_ends[v + 1])
   std::vector<std::int32_t> weight_sums;   // of each channel, less the zero points
 };
-// `channels` output channels, rounded up to `lanes`, a multiple of kLanes. None as above.
-std::optional<WordLanes> make_word_lanes(std::int64_t channels, std::int64_t lanes,
-                                         const PlainWeights& weights,
+// `channels` output channels in vectors of `lanes`, 8 or 16. None as above.
+struct WordLaneShape {
+  std::int64_t channels = 0, lanes = 0, vectors = 0;
+};
+std::optional<WordLanes> make_word_lanes(const WordLaneShape& shape, const PlainWeights& weights,
                                          const std::vector<std::int32_t>& zero_points);
 
 }  // namespace tessera::kernels

@@ -9,6 +9,10 @@
 #include <random>
 #include <string>
 
+#include "arith/kernels/byte/quads.h"
+#include "arith/kernels/byte/word_dot.h"
+#include "arith/test_targets.h"
+
 namespace tessera::kernels {
 namespace {
 
@@ -105,10 +109,11 @@ TEST(WordWeights, WithMuchExcessThereAreNone) {
   KernelImageShape shape;
   shape.output_channels = 7;
   EXPECT_FALSE(make_word_weights(shape, plain(7, 64, 127), {}));
-  EXPECT_FALSE(make_word_lanes(64, 64, plain(64, 64, 127), {}));
+  EXPECT_FALSE(make_word_lanes({.channels = 64, .lanes = 8, .vectors = 8}, plain(64, 64, 127), {}));
   // Less their zero point they are small.
   EXPECT_TRUE(make_word_weights(shape, plain(7, 64, 127), {120}));
-  EXPECT_TRUE(make_word_lanes(64, 64, plain(64, 64, 127), {120}));
+  EXPECT_TRUE(
+      make_word_lanes({.channels = 64, .lanes = 8, .vectors = 8}, plain(64, 64, 127), {120}));
 }
 
 TEST(WordWeights, FourQuadsShareAWordWhereTheyFit) {
@@ -123,6 +128,38 @@ TEST(WordWeights, AZeroPointOutsideOfTheWeightsFormatLeavesNone) {
   shape.output_channels = 1;
   EXPECT_FALSE(make_word_weights(shape, plain(1, 8, 1), {1000}));
 }
+
+// The same channels in vectors of 8 and of 16 lanes: sums, and main weights and excess as they lie.
+TEST(WordWeights, LanesOfSixteenChannelsHoldWhatTwoOfEightDo) {
+  std::mt19937 random(kSeed);
+  PlainWeights weights = plain(13, 24, 0);
+  for (std::byte& weight : weights.bytes) weight = static_cast<std::byte>(random() % 60);
+  weights.bytes[5] = weights.bytes[4] = std::byte{127};
+  const auto eight = make_word_lanes({.channels = 13, .lanes = 8, .vectors = 2}, weights, {30});
+  const auto sixteen = make_word_lanes({.channels = 13, .lanes = 16, .vectors = 1}, weights, {30});
+  ASSERT_TRUE(eight && sixteen);
+  EXPECT_EQ(eight->weight_sums, sixteen->weight_sums);
+  const std::int64_t quads = sixteen->steps * WordLanes::kTogether;
+  for (std::int64_t quad = 0; quad < quads; ++quad) {
+    for (std::int64_t i = 0; i < 16 * kQuadTerms; ++i) {
+      const std::int64_t vector = i / (8 * kQuadTerms), within = i % (8 * kQuadTerms);
+      EXPECT_EQ(sixteen->main.data()[quad * 16 * kQuadTerms + i],
+                eight->main.data()[(vector * quads + quad) * 8 * kQuadTerms + within]);
+    }
+  }
+}
+
+// Compiled by GCC alone, and sanitized for one of the two sets.
+#if HWY_COMPILER_GCC_ACTUAL && !defined(TESSERA_SANITIZED)
+TEST(WordDot, VectorsOfTheInstructionSetThatHasNoProductsOfFour) {
+  arith::for_each_target([](const std::string& target) {
+    std::int64_t lanes = 0;
+    if (target == "AVX2") lanes = 8;
+    if (target == "AVX3") lanes = 16;
+    EXPECT_EQ(byte_word_lanes(), lanes) << target;
+  });
+}
+#endif
 
 }  // namespace
 }  // namespace tessera::kernels

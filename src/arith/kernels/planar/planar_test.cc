@@ -437,7 +437,7 @@ void check_reductions(int whole) {
       out = maker.integer_format();
       config.output = maker.affine();
     }
-    const std::int64_t channels = maker.pick(1, maker.one_in(4) ? 20 : 4);
+    const std::int64_t channels = maker.pick(1, maker.one_in(4) ? 70 : 4);
     OwnedSurface input = maker.surface(in, channels, maker.pick(1, 8),
                                        maker.one_in(4) ? maker.pick(200, 300) : maker.pick(1, 20));
     const Surface& x = input.surface;
@@ -469,6 +469,38 @@ void check_reductions(int whole) {
 }
 
 TEST(Reduce, EqualsTheObviousForm) { check_reductions(800); }
+
+// Results of a few elements each, as those of a softmax over few classes.
+TEST(Reduce, FewElementsOfManyChannelsEqualTheObviousForm) {
+  Maker maker;
+  for (const Format format : {Format::kF16, Format::kF32}) {
+    for (const ReduceFunction function :
+         {ReduceFunction::kSum, ReduceFunction::kMaximum, ReduceFunction::kMinimum}) {
+      for (std::int64_t count = 1; count <= 17; ++count) {
+        ReduceConfig config;
+        config.function = function;
+        config.over_columns = true;
+        if (count % 3 == 0) config.activation.function = UnaryFunction::kReciprocal;
+        constexpr std::int64_t kChannels = 70;
+        OwnedSurface input = testing::dense_surface(format, kChannels, 1, count);
+        maker.fill(input.surface);
+        OwnedSurface expected = testing::dense_surface(format, kChannels, 1, 1);
+        OwnedSurface actual = testing::dense_surface(format, kChannels, 1, 1);
+        for (std::int64_t c = 0; c < kChannels; ++c) {
+          std::vector<double> elements;
+          for (std::int64_t w = 0; w < count; ++w) {
+            elements.push_back(arith::read_element(format, input.surface.at(c, 0, w)));
+          }
+          arith::write_element(format, reduced_element(config, format, elements, format),
+                               expected.surface.at(c, 0, 0));
+        }
+        reduce(config, input.surface, actual.surface, {0, kChannels}, {0, 1});
+        EXPECT_EQ(testing::first_difference(expected.surface, actual.surface), "")
+            << reduce_function_name(function) << " of " << count << " " << format_name(format);
+      }
+    }
+  }
+}
 
 TEST(Reduce, EveryInstructionSetGivesTheSameBits) {
   arith::for_each_target([](const std::string& target) {

@@ -198,6 +198,110 @@ void reduce_float_rows(const ReduceConfig& config, const ChannelRuns& runs,
   }
 }
 
+// Of so few elements beginning a reduction takes longer than the reduction itself.
+constexpr std::int64_t kFewElements = 16;
+constexpr std::int64_t kFewRows = 32;  // at a time
+
+// Sums of a few finite f16 are exact in binary64: multiples of 2^-24 below 2^20. Those of f32 are binary64, in order.
+// Extremes are chosen by their bits.
+bool reduces_few(const ReduceConfig& config, const ChannelRuns& runs, const Surface& output,
+                 ChannelRange channels) {
+  const Format in = runs.input.format;
+  const bool extremes = (config.function == ReduceFunction::kMaximum ||
+                         config.function == ReduceFunction::kMinimum) &&
+                        in == output.format;
+  return (extremes || config.function == ReduceFunction::kSum) &&
+         (in == Format::kF16 || in == Format::kF32) && runs.count > 0 &&
+         runs.count <= kFewElements && !config.input.enabled && !config.output.enabled &&
+         channels.last <= runs.input.partitions && channels.last <= output.partitions;
+}
+
+// Up to kFewRows rows of one format.
+struct FewRows {
+  Format format;
+  const std::byte* first;
+  std::int64_t pitch, count;  // bytes from row to row, elements of each
+  std::int64_t rows;
+
+  const std::byte* row(std::int64_t i) const { return first + i * pitch; }
+};
+
+// Results behind each other.
+template <typename Key>
+void choose_few(bool minimum, const FewRows& rows, std::byte* results) {
+  const kernels::KeyOrder<Key> order = {
+      static_cast<Key>(rows.format == Format::kF16 ? 0x7C00 : 0x7F800000),
+      static_cast<Key>(minimum ? -1 : 0)};
+  for (std::int64_t i = 0; i < rows.rows; ++i) {
+    Key best = order.kLowest;
+    for (std::int64_t j = 0; j < rows.count; ++j) {
+      Key bits = 0;
+      std::memcpy(&bits, rows.row(i) + j * std::int64_t{sizeof bits}, sizeof bits);
+      best = std::max(best, order.key_of(bits));
+    }
+    std::byte* const result = results + i * std::int64_t{sizeof(Key)};
+    const Key bits = order.bits_of(best);
+    if (best == order.kNan) {
+      arith::write_element(rows.format, NAN, result);
+    } else if (static_cast<Key>(bits & order.kNan) == order.infinity) {
+      // f16 saturates.
+      arith::write_element(rows.format, arith::read_element(rows.format, &bits), result);
+    } else {
+      std::memcpy(result, &bits, sizeof bits);
+    }
+  }
+}
+
+void sum_few(const FewRows& rows, Format out, std::byte* results) {
+  const std::int64_t row_bytes = rows.count * format_bytes(rows.format);
+  alignas(64) std::byte elements[kFewRows * kFewElements * sizeof(float)];
+  alignas(64) float values[kFewRows * kFewElements];
+  for (std::int64_t i = 0; i < rows.rows; ++i) {
+    std::memcpy(elements + i * row_bytes, rows.row(i), static_cast<std::size_t>(row_bytes));
+  }
+  arith::simd::convert({.format = rows.format, .data = elements, .stride = 1},
+                       {.format = Format::kF32, .data = values, .count = rows.rows * rows.count});
+  for (std::int64_t i = 0; i < rows.rows; ++i) {
+    double total = 0;
+    for (std::int64_t j = 0; j < rows.count; ++j) {
+      total += static_cast<double>(values[i * rows.count + j]);
+    }
+    if (!std::isfinite(total)) {
+      total = reduce_values(
+          ReduceFunction::kSum,
+          {.format = rows.format, .data = rows.row(i), .count = rows.count, .stride = 1}, out);
+    }
+    arith::write_element(out, total, results + i * format_bytes(out));
+  }
+}
+
+void reduce_few(const ReduceConfig& config, const ChannelRuns& runs, const ResultPlace& place,
+                ChannelRange channels) {
+  const Format in = runs.input.format, out = place.output.format;
+  alignas(64) std::byte results[kFewRows * sizeof(double)];
+  for (std::int64_t first = channels.first; first < channels.last; first += kFewRows) {
+    const FewRows rows = {in, kernels::channel_base(runs.input, first) + runs.offset,
+                          runs.input.partition_pitch, runs.count,
+                          std::min(kFewRows, channels.last - first)};
+    if (config.function == ReduceFunction::kSum) {
+      sum_few(rows, out, results);
+    } else if (in == Format::kF16) {
+      choose_few<std::int16_t>(config.function == ReduceFunction::kMinimum, rows, results);
+    } else {
+      choose_few<std::int32_t>(config.function == ReduceFunction::kMinimum, rows, results);
+    }
+    if (config.activation.function != UnaryFunction::kIdentity) {
+      arith::simd::unary(config.activation, {.format = out, .data = results, .stride = 1},
+                         {.format = out, .data = results, .count = rows.rows});
+    }
+    std::byte* const target = place.output.at(first, place.row, place.column);
+    for (std::int64_t i = 0; i < rows.rows; ++i) {
+      std::memcpy(target + i * place.output.partition_pitch, results + i * format_bytes(out),
+                  static_cast<std::size_t>(format_bytes(out)));
+    }
+  }
+}
+
 }  // namespace
 
 double reduce_run(const ReduceConfig& config, const arith::ElementRun& elements, Format out) {
@@ -221,9 +325,13 @@ void reduce(const ReduceConfig& config, const Surface& input, const Surface& out
       const bool converts = config.before.function != UnaryFunction::kIdentity;
       const bool direct = !converts && runs.runs().size() == 1 && runs.runs()[0].count == count &&
                           (count == 1 || runs.runs()[0].step == element);
+      const ChannelRuns own = {input, runs.runs().empty() ? 0 : runs.runs()[0].offset, count};
+      if (direct && reduces_few(config, own, output, channels)) {
+        reduce_few(config, own, {output, row, column}, channels);
+        continue;
+      }
       if (direct && count > 0 && sums_rows(config, input.format)) {
-        reduce_float_rows(config, {input, runs.runs()[0].offset, count}, {output, row, column},
-                          channels);
+        reduce_float_rows(config, own, {output, row, column}, channels);
         continue;
       }
       if (!direct) buffer.resize(static_cast<std::size_t>(count * element));
