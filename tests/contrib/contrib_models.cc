@@ -654,6 +654,7 @@ std::vector<Case> former_cases(std::int64_t opset) {
       .floats("v", {})
       .node("Pad", {"x", "pads", "v"}, {"y"})
       .output("y");
+  add("Inverse").input({2, 3, 4, 4}).node("Inverse", {"x"}, {"y"}).output("y");
   add("GatherND")
       .input({3, 4})
       .whole<std::int64_t>("at", Format::kI64, {5, 2}, 0, 2)

@@ -5,6 +5,21 @@
 #include "model/contrib/operators.h"
 
 namespace tessera::model::contrib {
+
+std::string exchanged(Body& body, const std::string& x) {
+  const std::string shape = body.node("Shape", {x});
+  const auto part = [&](std::int64_t first, std::int64_t last) {
+    return body.node("Slice", {shape, body.list({first}), body.list({last}), body.list({0})});
+  };
+  const std::string matrices =
+      body.node("Reshape", {x, body.node("Concat", {body.list({-1}), part(-2, INT64_MAX)},
+                                         {{"axis", std::int64_t{0}}})});
+  const std::string turned = body.transposed(matrices, {0, 2, 1});
+  const std::string dims = body.node("Concat", {part(0, -2), part(-1, INT64_MAX), part(-2, -1)},
+                                     {{"axis", std::int64_t{0}}});
+  return body.node("Reshape", {turned, dims});
+}
+
 namespace {
 
 std::string gelu(Body& body, const std::string& x) {
@@ -88,21 +103,6 @@ Refusal write_gemm(Body& body) {
   Refusal refusal = activated(body, x);
   if (refusal.empty()) body.output(0, x);
   return refusal;
-}
-
-// The last two axes exchanged, whatever is before them.
-std::string exchanged(Body& body, const std::string& x) {
-  const std::string shape = body.node("Shape", {x});
-  const auto part = [&](std::int64_t first, std::int64_t last) {
-    return body.node("Slice", {shape, body.list({first}), body.list({last}), body.list({0})});
-  };
-  const std::string matrices =
-      body.node("Reshape", {x, body.node("Concat", {body.list({-1}), part(-2, INT64_MAX)},
-                                         {{"axis", std::int64_t{0}}})});
-  const std::string turned = body.transposed(matrices, {0, 2, 1});
-  const std::string dims = body.node("Concat", {part(0, -2), part(-1, INT64_MAX), part(-2, -1)},
-                                     {{"axis", std::int64_t{0}}});
-  return body.node("Reshape", {turned, dims});
 }
 
 Refusal write_matmul(Body& body) {

@@ -30,11 +30,13 @@ Operators attention_operators();
 Operators layout_operators();
 // Tables and weights of few bits, mixtures of experts.
 Operators packed_operators();
-// Fourier transforms.
+// Fourier transforms, inverse matrices.
 Operators spectral_operators();
 // Of ai.onnx before it was stable.
 Operators removed_operators();
 
+// The last two axes exchanged, whatever is before them.
+std::string exchanged(Body& body, const std::string& x);
 // Images [N, H, W, C] as [N, C, H, W], and back.
 std::string channels_first(Body& body, const std::string& x);
 std::string channels_last(Body& body, const std::string& x);

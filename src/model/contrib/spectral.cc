@@ -92,7 +92,9 @@ Refusal write_backward(Body& body) {
 }  // namespace
 
 Operators spectral_operators() {
-  return {{"Rfft", {write_forward, {0}}}, {"Irfft", {write_backward, {0}}}};
+  return {{"Inverse", {write_inverse, {0}}},
+          {"Rfft", {write_forward, {0}}},
+          {"Irfft", {write_backward, {0}}}};
 }
 
 }  // namespace tessera::model::contrib

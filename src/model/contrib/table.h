@@ -42,6 +42,7 @@ Refusal write_two_classes(Body& body, const std::string& score,
 // Scores after `post_transform`; the refusal names one that is not known.
 Refusal transformed(Body& body, std::string& scores);
 
+Refusal write_inverse(Body& body);
 Refusal write_label_encoder(Body& body);
 Refusal write_one_hot_encoder(Body& body);
 Refusal write_support_vector_classifier(Body& body);
