@@ -194,6 +194,27 @@ TEST(Import, LabelsThatAreTextBecomeTheirPlaces) {
                           "in the list 'a', 'b'"));
 }
 
+TEST(Import, BrokenSupportVectorsAreRefused) {
+  const auto refusal = [](const Attributes& attributes) {
+    ModelBuilder builder;
+    builder.input("x", Format::kF32, {1, 2});
+    builder.node("SVMClassifier", {"x"}, {"y", "p"}, attributes, "it").domain("ai.onnx.ml");
+    return builder.output("y").model().error().to_string();
+  };
+  const std::string start =
+      "importing 'test.onnx': node 'it' (SVMClassifier): operator of ai.onnx.ml with ";
+  Attributes pairs = {{"classlabels_ints", Ints{0, 1}},
+                      {"support_vectors", Floats{1, 2, 3}},
+                      {"vectors_per_class", Ints{1, 1}},
+                      {"coefficients", Floats{1, -1}},
+                      {"rho", Floats{0.5F}}};
+  EXPECT_EQ(refusal(pairs), start + "support vectors of broken length   [unsupported]");
+  pairs["vectors_per_class"] = Ints{1, 5};
+  EXPECT_EQ(refusal(pairs), start + "the attribute vectors_per_class   [unsupported]");
+  pairs["vectors_per_class"] = Ints(300, 1);
+  EXPECT_EQ(refusal(pairs), start + "300 classes, more than 256   [unsupported]");
+}
+
 TEST(Import, OperatorsFromBeforeTheStandardWasStableAreWrittenOut) {
   ModelBuilder builder(7);
   builder.input("x", Format::kF32, {1, 2, 4, 4});

@@ -26,6 +26,7 @@ namespace tessera::graph {
 namespace {
 
 constexpr int kSpectrumMantissaBits = 15;  // of products under a logarithm
+constexpr int kWayMax = 256;               // nodes between a logarithm and a square
 constexpr int kFineMantissaBits = 11;      // a format of fewer bits is meant to be coarse
 
 class LogSpectra {
@@ -119,6 +120,7 @@ class LogSpectra {
   struct Way {
     int products = 0;
     bool lifted = false;  // by a factor
+    int nodes = 0;
   };
 
   // Names the value and those above it if a square is among what it is made of. Of products one is a filter bank; what lies
@@ -127,6 +129,8 @@ class LogSpectra {
     const NodeIndex made_by = links_.producer(id);
     if (made_by < 0 || links_.is_output(id) || !seen_.insert(id).second) return names(id);
     Node& node = graph_.nodes[made_by];
+    // What is that far away is no front end; nor is the stack endless.
+    if (++way.nodes > kWayMax) return false;
     if (is_product(node)) ++way.products;
     if (is_multiple(node)) way.lifted = true;
     if (!gives_f32(node) || !is_float(id) || way.products > 1) return false;
@@ -148,7 +152,7 @@ class LogSpectra {
     const NodeIndex made_by = links_.producer(id);
     if (made_by < 0 || links_.is_output(id) || !is_float(id)) return;
     Node& node = graph_.nodes[made_by];
-    if (!gives_f32(node)) return;
+    if (!gives_f32(node) || ++way.nodes > kWayMax) return;
     names_.insert(graph_.tensor(id).name);
     if (way.lifted) sharpen(node);
     if (node.kind() != NodeKind::kMove) return;

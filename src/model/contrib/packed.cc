@@ -37,7 +37,9 @@ Refusal write_gather_blocks(Body& body) {
   const bool is_signed =
       table->data_type() == kInt4 || table->data_type() == onnx::TensorProto::INT8;
   const std::int64_t width = table->dims(1) * (packed ? 2 : 1);
-  if (block < 1 || width < 1 || width > kLengthMax) return "the attribute block_size";
+  constexpr std::int64_t kWidthMax = 1 << 20;
+  if (block < 1) return fmt::format("the attribute block_size = {}", block);
+  if (width < 1 || width > kWidthMax) return fmt::format("a table of {} columns", width);
   const auto rows_of = [&](int i, std::int64_t columns) {
     // Gather takes bytes, not numbers of four bits.
     const std::string stored = bytes ? body.in(i)

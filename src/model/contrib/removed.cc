@@ -50,6 +50,12 @@ Refusal write_crop(Body& body) {
   if (border.size() != 4 || (!size.empty() && size.size() != 2)) {
     return "the attributes border, scale";
   }
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  for (const auto& values : {border, size}) {
+    for (const std::int64_t value : values) {
+      if (value < 0 || value > kMost) return fmt::format("a border or size of {}", value);
+    }
+  }
   std::vector<std::int64_t> ends;
   for (std::size_t i = 0; i < 2; ++i) {
     const std::int64_t first = border[1 - i], behind = border[3 - i];

@@ -60,8 +60,10 @@ Refusal read_pairs(const Body& body, Pairs& pairs) {
     if (size < 0 || size > std::ssize(coefficients)) return "the attribute vectors_per_class";
     first.push_back(first.back() + size);
   }
+  constexpr std::int64_t kClassesMax = 256;  // a line for each pair
   const std::int64_t classes = std::ssize(sizes), vectors = first.back();
-  if (classes < 2 || std::ssize(coefficients) != (classes - 1) * vectors) {
+  if (classes > kClassesMax) return fmt::format("{} classes, more than {}", classes, kClassesMax);
+  if (classes < 2 || vectors < 1 || std::ssize(coefficients) != (classes - 1) * vectors) {
     return "coefficients, vectors and classes that do not go together";
   }
   for (std::int64_t i = 0; i < classes; ++i) {
@@ -130,7 +132,11 @@ Refusal write_support_vector_regressor(Body& body) {
   const std::string x = wide(body, 0);
   std::string similar = x;
   if (supports != 0) {
-    Refusal refusal = similarity(body, x, body.reals("support_vectors"), supports, similar);
+    const std::vector<float> vectors = body.reals("support_vectors");
+    if (supports < 0 || vectors.empty() || std::ssize(vectors) % supports != 0) {
+      return "support vectors of broken length";
+    }
+    Refusal refusal = similarity(body, x, vectors, supports, similar);
     if (!refusal.empty()) return refusal;
   }
   body.output(0, narrow(body, linear(body, similar, coefficients, 1, rho)));
@@ -144,6 +150,9 @@ Refusal write_support_vector_classifier(Body& body) {
   if (labels.size() < 2) return "fewer than two labels that are whole numbers";
   if (vectors.empty()) {
     if (rho.empty()) return "no rho";
+    if (body.reals("coefficients").size() % labels.size() != 0) {
+      return "coefficients and classes that do not go together";
+    }
     if (labels.size() == 2) {
       return "two classes and no support vectors, of which implementations make different things; "
              "convert it as a LinearClassifier";
