@@ -88,6 +88,7 @@ Result<Graph> build_with(const model::Model& model, const BuildOptions& options,
     TESSERA_RETURN_IF_ERROR(checked(std::string(pass.name)));
     if (pass.run == widen_scales) {
       std::set<std::string> wide = whole_numbers(graph);
+      wide.merge(log_spectra(graph));
       wide.insert(options.layers.wide.begin(), options.layers.wide.end());
       widen_tensors(graph, wide);
       TESSERA_RETURN_IF_ERROR(checked("widen_tensors"));

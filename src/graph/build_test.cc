@@ -573,6 +573,83 @@ TEST(Build, SquaresUnderARootStayInFloat32) {
             "elementwise f32; ");
 }
 
+std::string formats_and_mantissas(const Graph& graph) {
+  std::string all;
+  for (const Node& node : graph.nodes) {
+    all += std::string(node_kind_name(node.kind())) + " " +
+           std::string(format_name(graph.tensor(node.outputs[0]).format));
+    const MatrixFormat* matrix = nullptr;
+    if (node.kind() == NodeKind::kConv) matrix = &node.as<ConvAttributes>().matrix;
+    if (node.kind() == NodeKind::kMatMul) matrix = &node.as<MatMulAttributes>().matrix;
+    if (matrix != nullptr) {
+      all += " " + std::to_string(matrix->mantissa_bits_moving) + ":" +
+             std::to_string(matrix->mantissa_bits_stationary);
+    }
+    all += "; ";
+  }
+  return all;
+}
+
+// A filter bank between the energies of a spectrum and their logarithm.
+TestModel filter_bank() {
+  TestModel model;
+  model.input("x", {6, 16}).constant("w", {16, 9}, {0.5}).constant("bank", {9, 4}, {0.25});
+  model.constant("two", {}, {2}).constant("least", {}, {1e-5}).constant("later", {4, 4}, {1});
+  model.node("MatMul", {"x", "w"}, {"c"}).node("Pow", {"c", "two"}, {"q"});
+  model.node("MatMul", {"q", "bank"}, {"b"}).node("Max", {"b", "least"}, {"m"});
+  model.node("Log", {"m"}, {"l"}).node("MatMul", {"l", "later"}, {"y"}).output("y", {6, 4});
+  return model;
+}
+
+TEST(Build, EnergiesUnderALogarithmStayInFloat32AndAFilterBankHasAWiderMantissa) {
+  EXPECT_EQ(formats_and_mantissas(built(filter_bank())),
+            "elementwise f16; matmul f32 11:11; matmul f32 15:15; elementwise f32; "
+            "elementwise f16; matmul f16 11:11; elementwise f32; ");
+}
+
+TEST(Build, AFilterBankOfSeveralBlocksIsAProductABlock) {
+  TestModel model;
+  model.input("x", {6, 300}).constant("bank", {300, 4}, {0.25}).constant("two", {}, {2});
+  model.node("Pow", {"x", "two"}, {"q"}).node("MatMul", {"q", "bank"}, {"b"});
+  model.node("Log", {"b"}, {"y"}).output("y", {6, 4});
+  const Graph graph = built(model);
+  std::vector<std::int64_t> terms;
+  for (const Node& node : graph.nodes) {
+    if (node.kind() == NodeKind::kMatMul) terms.push_back(graph.tensor(node.inputs[1]).dims[0]);
+  }
+  EXPECT_THAT(terms, ElementsAre(128, 128, 44));
+  EXPECT_EQ(formats_and_mantissas(graph),
+            "elementwise f32; move f32; matmul f32 15:15; move f32; matmul f32 15:15; "
+            "elementwise f32; move f32; matmul f32 15:15; elementwise f32; elementwise f16; "
+            "elementwise f32; ");
+}
+
+// A large factor between a magnitude and the logarithm; the square root's result would be f16.
+TEST(Build, AMultipleOfAMagnitudeUnderALogarithmStaysInFloat32) {
+  TestModel model;
+  model.input("x", {6, 16}).constant("w", {16, 9}, {0.5}).constant("two", {}, {2});
+  model.constant("axes", {1}, {1}, Format::kI64).constant("factor", {}, {1048576});
+  model.node("MatMul", {"x", "w"}, {"c"}).node("Pow", {"c", "two"}, {"q"});
+  model.node("ReduceSum", {"q", "axes"}, {"s"}).node("Sqrt", {"s"}, {"m"});
+  model.node("Mul", {"m", "factor"}, {"f"}).node("Log", {"f"}, {"y"}).output("y", {6, 1});
+  EXPECT_EQ(formats_and_mantissas(built(model)),
+            "elementwise f16; matmul f32 15:15; reduce f32; elementwise f32; elementwise f16; "
+            "elementwise f32; ");
+}
+
+// Squares above a network of products are none of the logarithm's.
+TEST(Build, ALogarithmBehindSeveralProductsChangesNoneOfThem) {
+  TestModel model;
+  model.input("x", {6, 16}).constant("two", {}, {2});
+  model.constant("v", {16, 8}, {0.5}).constant("w", {8, 4}, {0.5});
+  model.node("Pow", {"x", "two"}, {"q"}).node("MatMul", {"q", "v"}, {"a"});
+  model.node("Relu", {"a"}, {"r"}).node("MatMul", {"r", "w"}, {"b"});
+  model.node("Log", {"b"}, {"y"}).output("y", {6, 4});
+  EXPECT_EQ(formats_and_mantissas(built(model)),
+            "elementwise f16; elementwise f16; matmul f16 11:11; matmul f16 11:11; "
+            "elementwise f32; ");
+}
+
 // 40,000 elements per channel: rows of 1,000, their means, and the mean of those.
 TEST(Build, ALongInstanceIsNormalisedInRows) {
   TestModel model;

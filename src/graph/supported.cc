@@ -259,10 +259,17 @@ std::string supported_operators_markdown() {
       "is walked a level a step, all rows and trees at once. ZipMap gives the tensor of its "
       "scores, "
       "not maps; categories that\n"
-      "a OneHotEncoder does not list are zeros. Labels and keys that are text are an error.\n\n";
+      "a OneHotEncoder does not list are zeros. Labels that are text come as their places in the "
+      "list, "
+      "with a note; keys\n"
+      "and categories that are text are an error.\n\n";
   for (const std::string& name : model::machine_learning_operators()) {
     text += fmt::format("- {}\n", name);
   }
+  text +=
+      "\n## Of ai.onnx before it was stable\n\nConverters of Core ML, CNTK and Caffe2 wrote them; "
+      "they are written out likewise.\n\n";
+  for (const std::string& name : model::former_operators()) text += fmt::format("- {}\n", name);
   return text;
 }
 

@@ -81,11 +81,12 @@ Result<Model> import_model(onnx::ModelProto& proto, const std::string& name,
               .ir_version = proto.ir_version(),
               .opsets = {},
               .graph = {},
-              .external_files = {}};
+              .external_files = {},
+              .notes = {}};
   TESSERA_TRY(model.opsets, import_opsets(proto));
   const auto standard = model.opsets.find("");
   if (standard != model.opsets.end() && !limits.contrib_operators) {
-    TESSERA_RETURN_IF_ERROR(expand_contrib_operators(proto, standard->second));
+    TESSERA_RETURN_IF_ERROR(expand_contrib_operators(proto, standard->second, model.notes));
   }
   TESSERA_RETURN_IF_ERROR(inline_functions(proto, model.opsets, limits));
   GraphImport context(proto.graph(), limits, folder, model.opsets);

@@ -125,7 +125,7 @@ TEST(Import, DomainAiOnnxIsTheDefaultDomain) {
 
 TEST(Import, MicrosoftDomainNeedsNoImport) {
   ModelBuilder builder;
-  builder.input("x", Format::kF32, {1}).node("Inverse", {"x"}, {"y"}).output("y");
+  builder.input("x", Format::kF32, {1}).node("Unheard", {"x"}, {"y"}).output("y");
   builder.last_node().set_domain("com.microsoft");
   EXPECT_EQ(imported(builder).graph.nodes[0].domain, "com.microsoft");
 }
@@ -158,10 +158,8 @@ TEST(Import, OperatorsOfMicrosoftAreWrittenOutInThoseOfTheStandard) {
   pool.node("QLinearGlobalAveragePool", {"x", "s", "", "s"}, {"y"},
             {{"channels_last", std::int64_t{1}}}, "it");
   pool.output("y");
-  EXPECT_EQ(
-      written_out(pool),
-      "importing 'test.onnx': node 'it' (QLinearGlobalAveragePool): operator of com.microsoft "
-      "with the attribute channels_last = 1   [unsupported]");
+  EXPECT_EQ(written_out(pool),
+            "DequantizeLinear Transpose GlobalAveragePool Transpose QuantizeLinear Identity");
 }
 
 TEST(Import, OperatorsOnTablesAreWrittenOutInThoseOfTheStandard) {
@@ -173,15 +171,58 @@ TEST(Import, OperatorsOnTablesAreWrittenOutInThoseOfTheStandard) {
   const auto written = scaler.model();
   ASSERT_TRUE(written.ok()) << written.error().to_string();
   EXPECT_EQ(written->graph.nodes.size(), 7U);
+}
+
+TEST(Import, LabelsThatAreTextBecomeTheirPlaces) {
   ModelBuilder texts;
   texts.input("x", Format::kF32, {1, 1});
-  texts.node("LinearClassifier", {"x"}, {"y"}, {{"classlabels_strings", Strings{"a", "b"}}}, "it")
+  texts
+      .node("LinearClassifier", {"x"}, {"y", "p"},
+            {{"classlabels_strings", Strings{"a", "b"}},
+             {"coefficients", Floats{1, 2}},
+             {"intercepts", Floats{0, 1}}},
+            "it")
       .domain("ai.onnx.ml")
       .output("y");
-  EXPECT_EQ(texts.model().error().to_string(),
-            "importing 'test.onnx': node 'it' (LinearClassifier): operator of ai.onnx.ml with "
-            "labels that are text (no tensor holds them); train or convert with whole numbers   "
-            "[unsupported]");
+  texts.graph().mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(
+      onnx::TensorProto::STRING);
+  const auto written = texts.model();
+  ASSERT_TRUE(written.ok()) << written.error().to_string();
+  EXPECT_EQ(written->graph.outputs[0].format, Format::kI64);
+  EXPECT_THAT(written->notes,
+              ElementsAre("node 'it' (LinearClassifier): labels that are text come as their places "
+                          "in the list 'a', 'b'"));
+}
+
+TEST(Import, BrokenSupportVectorsAreRefused) {
+  const auto refusal = [](const Attributes& attributes) {
+    ModelBuilder builder;
+    builder.input("x", Format::kF32, {1, 2});
+    builder.node("SVMClassifier", {"x"}, {"y", "p"}, attributes, "it").domain("ai.onnx.ml");
+    return builder.output("y").model().error().to_string();
+  };
+  const std::string start =
+      "importing 'test.onnx': node 'it' (SVMClassifier): operator of ai.onnx.ml with ";
+  Attributes pairs = {{"classlabels_ints", Ints{0, 1}},
+                      {"support_vectors", Floats{1, 2, 3}},
+                      {"vectors_per_class", Ints{1, 1}},
+                      {"coefficients", Floats{1, -1}},
+                      {"rho", Floats{0.5F}}};
+  EXPECT_EQ(refusal(pairs), start + "support vectors of broken length   [unsupported]");
+  pairs["vectors_per_class"] = Ints{1, 5};
+  EXPECT_EQ(refusal(pairs), start + "the attribute vectors_per_class   [unsupported]");
+  pairs["vectors_per_class"] = Ints(300, 1);
+  EXPECT_EQ(refusal(pairs), start + "300 classes, more than 256   [unsupported]");
+}
+
+TEST(Import, OperatorsFromBeforeTheStandardWasStableAreWrittenOut) {
+  ModelBuilder builder(7);
+  builder.input("x", Format::kF32, {1, 2, 4, 4});
+  builder.node("ImageScaler", {"x"}, {"s"}, {{"scale", 0.5F}, {"bias", Floats{1, 2}}}, "it");
+  builder.node("Crop", {"s"}, {"y"}, {{"border", Ints{1, 0, 1, 2}}}, "cut").output("y");
+  std::string types;
+  for (const Node& node : imported(builder).graph.nodes) types += node.op_type + " ";
+  EXPECT_EQ(types, "Constant Mul Constant Add Identity Slice Identity ");
 }
 
 TEST(Import, ModelOfTheFirstIrVersionsMeansOpsetOne) {

@@ -105,7 +105,10 @@ class Inference {
   Result<InferredModel> run() {
     TESSERA_RETURN_IF_ERROR(place_inputs());
     const Status status = infer_values();
-    if (status.ok()) return std::move(result_);
+    if (status.ok()) {
+      result_.defaulted.insert(result_.defaulted.end(), model_.notes.begin(), model_.notes.end());
+      return std::move(result_);
+    }
     Error error = status.error();
     if (error.code == ErrorCode::kUnsupported) error.message += way_out();
     error.message += what_was_guessed();  // which may be the reason

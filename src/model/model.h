@@ -67,6 +67,8 @@ struct Model {
   std::map<std::string, std::int64_t> opsets;  // domain -> version; "" is ai.onnx
   Subgraph graph;
   std::vector<std::string> external_files;  // that its tensors were read from
+  // To be printed: what import made of something that no tensor holds.
+  std::vector<std::string> notes;
 };
 
 // Format and constant shape of a value. `constant` is there when the value is known at compile

@@ -3,6 +3,7 @@
 // profile, and the float32 profile agrees with the operator's definition on the host.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 
 #include "operator_check.h"
@@ -330,6 +331,30 @@ TestModel spectrum(Maker& maker) {
 }
 
 TEST(LoweredOperators, ShortTimeFourierTransform) { check(spectrum, 4); }
+
+// Bands of energies that are thousands of times apart, of numbers as large as recorded sound.
+TestModel logarithm_of_bands(Maker& maker) {
+  TestModel model(17);
+  const std::int64_t rows = maker.pick(1, 6), frame = maker.pick(8, 200), bins = maker.pick(4, 300),
+                     bands = maker.pick(2, 20);
+  const auto scaled = [&maker](const Shape& dims, double factor) {
+    std::vector<double> values = maker.reals(dims);
+    for (double& value : values) value *= factor;
+    return values;
+  };
+  model.input("x", {rows, frame}).constant("loud", {}, {maker.pick(0, 1) == 0 ? 1.0 : 8000.0});
+  model.constant("waves", {frame, bins}, scaled({frame, bins}, 1));
+  std::vector<double> filters = scaled({bins, bands}, 1);
+  for (double& value : filters) value = std::abs(value);
+  model.constant("bank", {bins, bands}, filters).constant("two", {}, {2});
+  model.constant("least", {}, {1e-10});
+  model.node("Mul", {"x", "loud"}, {"s"}).node("MatMul", {"s", "waves"}, {"c"});
+  model.node("Pow", {"c", "two"}, {"q"}).node("MatMul", {"q", "bank"}, {"b"});
+  model.node("Max", {"b", "least"}, {"m"}).node("Log", {"m"}, {"y"}).output("y", {rows, bands});
+  return model;
+}
+
+TEST(LoweredOperators, LogarithmOfAFilterBank) { check(logarithm_of_bands, 6); }
 
 // ---- tensors without elements -------------------------------------------------------------------
 

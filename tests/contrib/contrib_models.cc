@@ -466,6 +466,49 @@ void add_encoders(std::int64_t opset, std::vector<Case>& cases) {
       .output("hot");
 }
 
+void add_support_vectors(std::int64_t opset, std::vector<Case>& cases) {
+  const auto add = [&](const char* name) -> Case& { return cases.emplace_back(name, opset); };
+  for (const char* const kernel : {"RBF", "POLY", "SIGMOID"}) {
+    add(fmt::format("SVMClassifier{}", kernel).c_str())
+        .input({40, 2})
+        .learned_node("SVMClassifier", {"x"}, {"label", "y"},
+                      {{"kernel_type", std::string(kernel)},
+                       {"kernel_params", Floats{0.4f, 0.2f, 2}},
+                       {"vectors_per_class", Ints{1, 2, 1}},
+                       {"support_vectors", Floats{0.5f, -1, 1, 0.3f, -0.4f, 0.2f, -1, -1}},
+                       {"coefficients", Floats{1, -0.5f, 0.8f, -1, 0.3f, -0.7f, 1.2f, -0.6f}},
+                       {"classlabels_ints", Ints{3, 5, 9}},
+                       {"rho", Floats{0.1f, -0.2f, 0.05f}}})
+        .output("label")
+        .output("y");
+  }
+  for (const char* const transform : {"NONE", "LOGISTIC"}) {
+    add(fmt::format("SVMClassifierOfTwo{}", transform).c_str())
+        .input({40, 2})
+        .learned_node("SVMClassifier", {"x"}, {"label", "y"},
+                      {{"kernel_type", std::string("RBF")},
+                       {"kernel_params", Floats{0.4f, 0, 3}},
+                       {"vectors_per_class", Ints{1, 2}},
+                       {"support_vectors", Floats{0.5f, -1, 1, 0.3f, -0.4f, 0.2f}},
+                       {"coefficients", Floats{1, -0.5f, -0.8f}},
+                       {"classlabels_ints", Ints{3, 5}},
+                       {"post_transform", std::string(transform)},
+                       {"rho", Floats{0.1f}}})
+        .output("label")
+        .output("y");
+  }
+  add("SVMClassifierLinear")
+      .input({40, 2})
+      .learned_node("SVMClassifier", {"x"}, {"label", "y"},
+                    {{"kernel_type", std::string("LINEAR")},
+                     {"kernel_params", Floats{0, 0, 0}},
+                     {"coefficients", Floats{1, -0.5f, 0.8f, -1, 0.3f, -0.7f}},
+                     {"classlabels_ints", Ints{3, 5, 9}},
+                     {"rho", Floats{0.1f}}})
+      .output("label")
+      .output("y");
+}
+
 std::vector<Case> table_cases(std::int64_t opset) {
   std::vector<Case> cases;
   const auto add = [&](const char* name) -> Case& { return cases.emplace_back(name, opset); };
@@ -524,6 +567,160 @@ std::vector<Case> table_cases(std::int64_t opset) {
         .output("y");
   }
   add_encoders(opset, cases);
+  add_support_vectors(opset, cases);
+  return cases;
+}
+
+// Images whose channels come last.
+std::vector<Case> layout_cases(std::int64_t opset) {
+  std::vector<Case> cases;
+  const auto add = [&](const char* name) -> Case& { return cases.emplace_back(name, opset); };
+  const Attributes last = {{"channels_last", std::int64_t{1}}};
+  const Attributes window = {
+      {"kernel_shape", Ints{3, 2}}, {"strides", Ints{2, 1}}, {"pads", Ints{1, 0, 0, 1}}};
+  const auto both = [&](Attributes attributes) {
+    attributes.insert(last.begin(), last.end());
+    return attributes;
+  };
+  add("QLinearConv")
+      .quantised_input({1, 7, 6, 3})
+      .signed_bytes("w", {4, 3, 3, 2})
+      .floats("ws", {}, 0.01f, 0.02f)
+      .whole<std::int8_t>("wz", Format::kI8, {}, 0, 0)
+      .floats("ys", {}, 0.04f, 0.06f)
+      .bytes("yz", {}, 100, 150)
+      .node("QLinearConv", {"q", "xs", "xz", "w", "ws", "wz", "ys", "yz"}, {"y"}, both(window))
+      .output("y");
+  add("NhwcMaxPool")
+      .quantised_input({1, 7, 6, 3})
+      .node("NhwcMaxPool", {"q"}, {"y"}, window)
+      .output("y");
+  for (const char* const op : {"QLinearAveragePool", "QLinearGlobalAveragePool"}) {
+    add(fmt::format("{}ChannelsLast", op).c_str())
+        .quantised_input({1, 7, 6, 3})
+        .floats("ys", {}, 0.01f, 0.02f)
+        .bytes("yz", {}, 100, 150)
+        .node(op, {"q", "xs", "xz", "ys", "yz"}, {"y"},
+              std::string(op) == "QLinearAveragePool" ? both(window) : last)
+        .output("y");
+  }
+  return cases;
+}
+
+std::vector<Case> turned_cases(std::int64_t opset) {
+  std::vector<Case> cases;
+  const auto add = [&](const char* name) -> Case& { return cases.emplace_back(name, opset); };
+  add("GroupQueryAttentionWindow")
+      .input({1, 7, 64})
+      .floats("k", {1, 7, 32})
+      .floats("v", {1, 7, 32})
+      .whole<std::int32_t>("len", Format::kI32, {1}, 6, 6)
+      .whole<std::int32_t>("total", Format::kI32, {}, 7, 7)
+      .floats("cos", {16, 8})
+      .floats("sin", {16, 8})
+      .node("GroupQueryAttention", {"x", "k", "v", "", "", "len", "total", "cos", "sin"},
+            {"y", "nk", "nv"},
+            {{"num_heads", std::int64_t{4}},
+             {"kv_num_heads", std::int64_t{2}},
+             {"local_window_size", std::int64_t{3}},
+             {"softcap", 2.0f},
+             {"do_rotary", std::int64_t{1}},
+             {"rotary_interleaved", std::int64_t{1}}})
+      .output("y")
+      .output("nk")
+      .output("nv");
+  add("RotaryEmbeddingInterleaved")
+      .input({2, 3, 16})
+      .whole<std::int64_t>("p", Format::kI64, {2, 3}, 0, 9)
+      .floats("cos", {10, 4})
+      .floats("sin", {10, 4})
+      .node("RotaryEmbedding", {"x", "p", "cos", "sin"}, {"y"}, {{"interleaved", std::int64_t{1}}})
+      .output("y");
+  return cases;
+}
+
+// What the standard has taken over since.
+std::vector<Case> former_cases(std::int64_t opset) {
+  std::vector<Case> cases;
+  const auto add = [&](const char* name) -> Case& { return cases.emplace_back(name, opset); };
+  add("ExpandDims")
+      .input({3, 4})
+      .whole<std::int32_t>("axis", Format::kI32, {}, 1, 1)
+      .node("ExpandDims", {"x", "axis"}, {"y"})
+      .output("y");
+  add("Pad")
+      .input({3, 4})
+      .whole<std::int64_t>("pads", Format::kI64, {4}, 1, 2)
+      .floats("v", {})
+      .node("Pad", {"x", "pads", "v"}, {"y"})
+      .output("y");
+  add("Inverse").input({2, 3, 4, 4}).node("Inverse", {"x"}, {"y"}).output("y");
+  add("GatherND")
+      .input({3, 4})
+      .whole<std::int64_t>("at", Format::kI64, {5, 2}, 0, 2)
+      .node("GatherND", {"x", "at"}, {"y"})
+      .output("y");
+  if (opset >= 16) {
+    add("GridSample")
+        .input({1, 2, 5, 6})
+        .floats("grid", {1, 3, 4, 2})
+        .node("GridSample", {"x", "grid"}, {"y"}, {{"mode", std::string("bilinear")}})
+        .output("y");
+  }
+  return cases;
+}
+
+std::vector<Case> packed_cases(std::int64_t opset) {
+  std::vector<Case> cases;
+  const auto add = [&](const char* name) -> Case& { return cases.emplace_back(name, opset); };
+  add("QAttention")
+      .quantised_input({2, 5, 16})
+      .bytes("w", {16, 48})
+      .floats("b", {48})
+      .floats("ws", {}, 0.004f, 0.006f)
+      .bytes("wz", {}, 120, 130)
+      .node("QAttention", {"q", "w", "b", "xs", "ws", "", "xz", "wz"}, {"y"},
+            {{"num_heads", std::int64_t{4}}, {"unidirectional", std::int64_t{1}}})
+      .output("y");
+  for (const std::int64_t kind : {0, 1}) {
+    add(fmt::format("MatMulBnb4{}", kind).c_str())
+        .input({3, 64})
+        .bytes("w", {320})
+        .floats("largest", {20}, 0.1f, 1)
+        .node("MatMulBnb4", {"x", "w", "largest"}, {"y"},
+              {{"K", std::int64_t{64}},
+               {"N", std::int64_t{10}},
+               {"block_size", std::int64_t{32}},
+               {"quant_type", kind}})
+        .output("y");
+  }
+  for (const bool has_zero : {false, true}) {
+    const Strings inputs = {"table", "ids", "scale", "zero"};
+    add(has_zero ? "GatherBlockQuantizedZero" : "GatherBlockQuantized")
+        .input({2, 3, 64})
+        .bytes("table", {9, 32})
+        .whole<std::int64_t>("ids", Format::kI64, {2, 3}, 0, 8)
+        .floats("scale", {9, 4}, 0.1f, 1)
+        .bytes("zero", {9, 2})
+        .node("GatherBlockQuantized", has_zero ? inputs : Strings(inputs.begin(), inputs.end() - 1),
+              {"rows"}, {{"block_size", std::int64_t{16}}})
+        .model()
+        .node("Add", {"x", "rows"}, {"y"});
+    cases.back().output("y");
+  }
+  add("MoE")
+      .input({5, 8})
+      .floats("route", {8, 4})
+      .floats("w1", {4, 12, 8})
+      .floats("b1", {4, 12})
+      .floats("w2", {4, 8, 12})
+      .floats("b2", {4, 8})
+      .model()
+      .node("MatMul", {"x", "route"}, {"r"});
+  cases.back()
+      .node("MoE", {"x", "r", "w1", "b1", "w2", "b2"}, {"y"},
+            {{"k", std::int64_t{2}}, {"normalize_routing_weights", std::int64_t{1}}})
+      .output("y");
   return cases;
 }
 
@@ -558,8 +755,9 @@ Status write(Case& one, const std::filesystem::path& folder, const std::string& 
 int main_with(const std::filesystem::path& folder) {
   int failed = 0;
   for (const std::int64_t opset : {13, 17, 21}) {
-    for (const auto make : {quantised_cases, product_cases, fused_cases, small_cases,
-                            attention_cases, decoder_cases, table_cases, tree_cases}) {
+    for (const auto make :
+         {quantised_cases, product_cases, fused_cases, small_cases, attention_cases, decoder_cases,
+          table_cases, tree_cases, layout_cases, former_cases, packed_cases, turned_cases}) {
       for (Case& one : make(opset)) {
         const std::string name = fmt::format("{}_{}", one.name(), opset);
         const Status written = write(one, folder, name);

@@ -12,7 +12,9 @@ struct Heads {
   std::string query, key, value;  // [..., S, H], [..., T, H], [..., T, H]
   std::string past;               // positions before the first query, one element; "" for none
   bool causal = false;
-  std::string mask, bias;  // added to the scores
+  std::string mask, bias;    // added to the scores
+  std::int64_t window = -1;  // so many positions up to its own are what a query sees; -1: all
+  float cap = 0;             // scores become cap * tanh(score / cap); 0: they stay
 };
 
 std::string joined(Body& body, const std::vector<std::string>& parts) {
@@ -38,17 +40,23 @@ std::string mask_of(Body& body, const std::string& keep, float filter, const std
   return body.node("Where", {kept, body.number(0, like), body.number(filter, like)});
 }
 
-// What `scores` [..., S, T] give a position behind its query: the least number there is.
-std::string without_later(Body& body, const std::string& scores, const std::string& past) {
+// What `scores` [..., S, T] give a position behind its query, or before its window: the least number there is.
+std::string without_later(Body& body, const std::string& scores, const std::string& past,
+                          std::int64_t window) {
   const auto range = [&](std::int64_t axis) {
     const std::string count = body.reshaped(body.length(scores, axis), {});
     return body.node("Range", {body.whole(0), count, body.whole(1)});
   };
   std::string query = range(-2);
   if (!past.empty()) query = body.node("Add", {query, past});
-  const std::string is_later =
-      body.node("Greater", {body.reshaped(range(-1), {1, -1}), body.reshaped(query, {-1, 1})});
-  return body.node("Where", {is_later, body.number(-65504, scores), scores});
+  const std::string key = body.reshaped(range(-1), {1, -1});
+  query = body.reshaped(query, {-1, 1});
+  std::string is_hidden = body.node("Greater", {key, query});
+  if (window >= 0) {
+    const std::string first = body.node("Sub", {query, body.whole(window - 1)});
+    is_hidden = body.node("Or", {is_hidden, body.node("Less", {key, first})});
+  }
+  return body.node("Where", {is_hidden, body.number(-65504, scores), scores});
 }
 
 // softmax(query x key^T x scale + mask) x value.
@@ -63,10 +71,14 @@ std::string attended(Body& body, const Heads& heads, const std::vector<std::int6
     if (body.opset() >= kSinceCastLike) root = body.node("CastLike", {root, scores});
     scores = body.node("Div", {scores, root});
   }
+  if (heads.cap > 0) {
+    const std::string cap = body.number(heads.cap, scores);
+    scores = body.node("Mul", {body.node("Tanh", {body.node("Div", {scores, cap})}), cap});
+  }
   for (const std::string& added : {heads.bias, heads.mask}) {
     if (!added.empty()) scores = body.node("Add", {scores, added});
   }
-  if (heads.causal) scores = without_later(body, scores, heads.past);
+  if (heads.causal) scores = without_later(body, scores, heads.past, heads.window);
   const std::string shares = body.node("Softmax", {scores}, {{"axis", std::int64_t{-1}}});
   return body.node("MatMul", {shares, heads.value});
 }
@@ -110,13 +122,14 @@ Refusal write_multi_head(Body& body) {
   return {};
 }
 
-// One product for query, key and value; input, weights, bias, kept positions, past, bias of the scores.
-Refusal write_attention(Body& body) {
-  if (body.integer("do_rotary", 0) != 0) return "the attribute do_rotary = 1";
-  if (body.has(6)) return "the input past_sequence_length";
+// Places of inputs; -1: the operator has none.
+struct JointInputs {
+  int kept = 3, past = 4, bias = 5;
+};
+
+// Of query, key and value, which one product has made.
+void attend_jointly(Body& body, const std::string& all, const JointInputs& inputs) {
   const std::int64_t count = body.integer("num_heads", 0);
-  std::string all = body.node("MatMul", {body.in(0), body.in(1)});
-  if (body.has(2)) all = body.node("Add", {all, body.in(2)});
   std::vector<std::int64_t> sizes = body.integers("qkv_hidden_sizes");
   std::vector<std::string> parts;
   if (sizes.empty()) {
@@ -127,19 +140,21 @@ Refusal write_attention(Body& body) {
   } else {
     parts = body.split(all, 2, sizes);
   }
+  const bool has_past = body.has(inputs.past);
   const auto past = [&](std::int64_t i) {
-    return body.has(4) ? body.node("Gather", {body.in(4), body.whole(i)}) : std::string();
+    return has_past ? body.node("Gather", {body.in(inputs.past), body.whole(i)}) : std::string();
   };
   const std::string past_key = past(0), past_value = past(1);
   Heads heads{.query = in_heads(body, parts[0], count),
               .key = appended(body, past_key, in_heads(body, parts[1], count)),
               .value = appended(body, past_value, in_heads(body, parts[2], count)),
-              .past = body.has(4) ? body.length(past_key, 2) : "",
+              .past = has_past ? body.length(past_key, 2) : "",
               .causal = body.integer("unidirectional", 0) != 0,
               .mask = {},
-              .bias = body.in(5)};
-  if (body.has(3)) {
-    heads.mask = mask_of(body, body.in(3), body.real("mask_filter_value", -10000), heads.query);
+              .bias = inputs.bias < 0 ? "" : body.in(inputs.bias)};
+  if (body.has(inputs.kept)) {
+    heads.mask =
+        mask_of(body, body.in(inputs.kept), body.real("mask_filter_value", -10000), heads.query);
   }
   if (body.wants(1)) {
     const auto one = [&](const std::string& x) {
@@ -148,24 +163,66 @@ Refusal write_attention(Body& body) {
     body.output(1, joined(body, {one(heads.key), one(heads.value)}));
   }
   body.output(0, out_of_heads(body, attended(body, heads, {0, 1, 3, 2})));
+}
+
+// One product for query, key and value; input, weights, bias, kept positions, past, bias of the scores.
+Refusal write_attention(Body& body) {
+  if (body.integer("do_rotary", 0) != 0) return "the attribute do_rotary = 1";
+  if (body.has(6)) return "the input past_sequence_length";
+  std::string all = body.node("MatMul", {body.in(0), body.in(1)});
+  if (body.has(2)) all = body.node("Add", {all, body.in(2)});
+  attend_jointly(body, all, {});
   return {};
 }
 
-// The halves of the last axis of x [..., S, H], turned by the angles of its positions: [S, H / 2] each.
+// The same of bytes: input, weights, bias, their scales, kept positions, their zero points, past.
+Refusal write_quantised_attention(Body& body) {
+  if (body.integer("do_rotary", 0) != 0) return "the attribute do_rotary = 1";
+  const std::string sums =
+      body.node("MatMulInteger", {body.in(0), body.in(1), body.in(6), body.in(7)});
+  const std::string scale = body.node("Mul", {body.in(3), body.in(4)});
+  const std::string product = body.node("Mul", {body.cast(sums, kFloat), scale});
+  attend_jointly(body, body.node("Add", {product, body.in(2)}), {.kept = 5, .past = 8, .bias = -1});
+  return {};
+}
+
+// What turns together: both halves of the last axis, or every other number and its neighbour.
+std::vector<std::string> turning_parts(Body& body, const std::string& x, bool interleaved) {
+  if (!interleaved) return body.halves(x);
+  const std::string pairs = body.node(
+      "Reshape", {x, joined(body, {body.node("Slice", {body.node("Shape", {x}), body.list({0}),
+                                                       body.list({-1}), body.list({0})}),
+                                   body.list({-1, 2})})});
+  std::vector<std::string> parts;
+  for (std::int64_t i = 0; i < 2; ++i) {
+    parts.push_back(body.node("Gather", {pairs, body.whole(i)}, {{"axis", std::int64_t{-1}}}));
+  }
+  return parts;
+}
+
+// x [..., S, H] turned by the angles of its positions: [S, H / 2] each.
 std::string rotated(Body& body, const std::string& x, const std::string& cosine,
-                    const std::string& sine) {
-  const std::vector<std::string> half = body.halves(x);
+                    const std::string& sine, bool interleaved) {
+  const std::vector<std::string> half = turning_parts(body, x, interleaved);
   const auto product = [&](std::size_t i, const std::string& by) {
     return body.node("Mul", {half[i], by});
   };
   const std::string first = body.node("Sub", {product(0, cosine), product(1, sine)});
   const std::string second = body.node("Add", {product(1, cosine), product(0, sine)});
-  return body.node("Concat", {first, second}, {{"axis", std::int64_t{-1}}});
+  if (!interleaved) {
+    return body.node("Concat", {first, second}, {{"axis", std::int64_t{-1}}});
+  }
+  const auto with_axis = [&](const std::string& part) {
+    return body.node("Reshape", {part, joined(body, {body.node("Shape", {part}), body.list({1})})});
+  };
+  const std::string pairs =
+      body.node("Concat", {with_axis(first), with_axis(second)}, {{"axis", std::int64_t{-1}}});
+  return body.node("Reshape", {pairs, body.node("Shape", {x})});
 }
 
 // x [B, S, heads * H], positions [B, S], tables of cosines and sines [positions, H / 2].
 Refusal write_rotary(Body& body) {
-  if (body.integer("interleaved", 0) != 0) return "the attribute interleaved = 1";
+  const bool interleaved = body.integer("interleaved", 0) != 0;
   if (body.integer("rotary_embedding_dim", 0) != 0) return "the attribute rotary_embedding_dim";
   const std::string x = of_rank(body, body.in(0), 3), positions = of_rank(body, body.in(1), 2);
   // [B, S, 1, H / 2] for all heads.
@@ -177,16 +234,18 @@ Refusal write_rotary(Body& body) {
   };
   const std::string half = body.length(body.in(2), 1);
   const std::string dims = joined(body, {body.list({0, 0, -1}), body.node("Add", {half, half})});
-  const std::string turned = rotated(body, body.node("Reshape", {x, dims}), angles(2), angles(3));
+  const std::string turned =
+      rotated(body, body.node("Reshape", {x, dims}), angles(2), angles(3), interleaved);
   body.output(0, body.reshaped(turned, {0, 0, -1}));
   return {};
 }
 
 // Groups of query heads that share a key and a value; the positions are those behind the past.
 Refusal write_grouped_query(Body& body) {
-  if (body.integer("rotary_interleaved", 0) != 0) return "the attribute rotary_interleaved = 1";
-  if (body.integer("local_window_size", -1) != -1) return "the attribute local_window_size";
-  if (body.real("softcap", 0) != 0) return "the attribute softcap";
+  const std::int64_t window = body.integer("local_window_size", -1);
+  if (window < -1 || window == 0 || window > kSizeMax) {
+    return fmt::format("the attribute local_window_size = {}", window);
+  }
   if (body.integer("smooth_softmax", 0) != 0) return "the attribute smooth_softmax";
   if (body.has(9) || body.has(10)) return "the inputs position_ids, attention_bias";
   if (body.integer("do_rotary", 0) != 0 && !(body.has(7) && body.has(8))) {
@@ -217,8 +276,9 @@ Refusal write_grouped_query(Body& body) {
                        {body.in(table), past, body.node("Add", {past, rows}), body.list({0})});
     };
     const std::string cosine = angles(7), sine = angles(8);
-    queries = rotated(body, queries, cosine, sine);
-    keys = rotated(body, keys, cosine, sine);
+    const bool interleaved = body.integer("rotary_interleaved", 0) != 0;
+    queries = rotated(body, queries, cosine, sine, interleaved);
+    keys = rotated(body, keys, cosine, sine, interleaved);
   }
   // [B, shared, T, H], as they are kept.
   const auto kept = [&](const std::string& x, int before) {
@@ -239,7 +299,9 @@ Refusal write_grouped_query(Body& body) {
                     .past = past,
                     .causal = true,
                     .mask = {},
-                    .bias = {}};
+                    .bias = {},
+                    .window = window,
+                    .cap = body.real("softcap", 0)};
   const std::string result = attended(body, heads, {0, 1, 2, 4, 3});
   body.output(0, body.reshaped(body.transposed(result, {0, 3, 1, 2, 4}), {0, 0, -1}));
   return {};
@@ -291,6 +353,7 @@ Refusal write_product_of_bits(Body& body) {
 
 Operators attention_operators() {
   return {{"Attention", {write_attention, {0, 1}}},
+          {"QAttention", {write_quantised_attention, {0, 1, 2, 3, 4}}},
           {"MultiHeadAttention", {write_multi_head, {0}}},
           {"RotaryEmbedding", {write_rotary, {0, 1, 2, 3}}},
           {"GroupQueryAttention", {write_grouped_query, {0}}},

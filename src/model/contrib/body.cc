@@ -28,10 +28,15 @@ void set(const Value& value, onnx::AttributeProto& attribute) {
 
 }  // namespace
 
-Body::Body(const onnx::NodeProto& call, std::int64_t opset) : call_(call), opset_(opset) {}
+Body::Body(const onnx::NodeProto& call, std::int64_t opset, const Constants& constants)
+    : call_(call), opset_(opset), constants_(constants) {}
 
 bool Body::has(int i) const { return i < call_.input_size() && !call_.input(i).empty(); }
 std::string Body::in(int i) const { return has(i) ? input_name(i) : ""; }
+const onnx::TensorProto* Body::stored(int i) const {
+  const auto found = has(i) ? constants_.find(call_.input(i)) : constants_.end();
+  return found == constants_.end() ? nullptr : found->second;
+}
 bool Body::wants(int i) const { return i < call_.output_size() && !call_.output(i).empty(); }
 
 const onnx::AttributeProto* Body::find(const std::string& attribute) const {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <string>
 #include <utility>
 #include <variant>
@@ -19,18 +20,22 @@ namespace tessera::model::contrib {
 
 using Value = std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>>;
 inline constexpr std::int64_t kFloat = onnx::TensorProto::FLOAT;
+// The model's constants by name.
+using Constants = std::map<std::string, const onnx::TensorProto*>;
 using Settings = std::vector<std::pair<std::string, Value>>;
 
 class Body {
  public:
-  // `call` outlives the body; `opset` is the model's of the standard.
-  Body(const onnx::NodeProto& call, std::int64_t opset);
+  // `call` and `constants` outlive the body; `opset` is the model's of the standard.
+  Body(const onnx::NodeProto& call, std::int64_t opset, const Constants& constants);
 
   std::int64_t opset() const { return opset_; }
   // Whether input `i` is given, and its name here, "" if it is not.
   bool has(int i) const;
   std::string in(int i) const;
   int inputs() const { return call_.input_size(); }
+  // Input `i` if it is a constant of the model, perhaps without its bytes; else null.
+  const onnx::TensorProto* stored(int i) const;
   // Whether somebody takes output `i`.
   bool wants(int i) const;
   // Attributes of the call.
@@ -82,6 +87,7 @@ class Body {
 
   const onnx::NodeProto& call_;
   const std::int64_t opset_;
+  const Constants& constants_;
   onnx::FunctionProto function_;
   int values_ = 0;
 };

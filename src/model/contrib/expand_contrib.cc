@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <set>
 #include <string_view>
@@ -25,6 +26,9 @@ const Operators& operators() {
     Operators result = contrib::quantised_operators();
     result.merge(contrib::fused_operators());
     result.merge(contrib::attention_operators());
+    result.merge(contrib::layout_operators());
+    result.merge(contrib::packed_operators());
+    result.merge(contrib::spectral_operators());
     return result;
   }();
   return all;
@@ -37,12 +41,29 @@ const Operators& learned_operators() {
   return all;
 }
 
+const Operators& former() {
+  static const Operators all = contrib::removed_operators();
+  return all;
+}
+
 // The standard has them in the same words.
 constexpr std::array<std::string_view, 2> kSameInStandard = {"QuantizeLinear", "DequantizeLinear"};
 
+// Of an operator, the attribute with texts that it gives, and that with whole numbers in their place.
+struct TextLabels {
+  std::string_view op_type, texts, numbers;
+};
+constexpr std::array<TextLabels, 4> kTextLabels = {{
+    {"LabelEncoder", "values_strings", "values_int64s"},
+    {"LinearClassifier", "classlabels_strings", "classlabels_ints"},
+    {"SVMClassifier", "classlabels_strings", "classlabels_ints"},
+    {"TreeEnsembleClassifier", "classlabels_strings", "classlabels_int64s"},
+}};
+
 class Expansion {
  public:
-  Expansion(onnx::ModelProto& model, std::int64_t opset) : model_(model), opset_(opset) {
+  Expansion(onnx::ModelProto& model, std::int64_t opset, std::vector<std::string>& notes)
+      : model_(model), opset_(opset), notes_(notes) {
     for (const onnx::FunctionProto& function : model.functions()) {
       local_.emplace(function.domain(), function.name());
     }
@@ -50,7 +71,11 @@ class Expansion {
 
   Status run() {
     const int functions = model_.functions_size();
+    for (const onnx::TensorProto& tensor : model_.graph().initializer()) {
+      constants_.emplace(tensor.name(), &tensor);
+    }
     TESSERA_RETURN_IF_ERROR(visit_all(*model_.mutable_graph()->mutable_node()));
+    constants_.clear();  // names of a function are its own
     for (int i = 0; i < functions; ++i) {
       TESSERA_RETURN_IF_ERROR(visit_all(*model_.mutable_functions(i)->mutable_node()));
       if (written_ > 0) import(*model_.mutable_functions(i)->mutable_opset_import());
@@ -78,11 +103,16 @@ class Expansion {
       }
     }
     const std::string_view domain = node.domain() == kMachineLearning ? kMachineLearning : kDomain;
-    const Operators& known = domain == kMachineLearning ? learned_operators() : operators();
+    const Operators& known = domain == kMachineLearning ? learned_operators()
+                             : is_removed(node)         ? former()
+                                                        : operators();
     const auto found = known.find(node.op_type());
     if (found == known.end()) return {};
-    if (domain == kMachineLearning && node.op_type() == "ZipMap") make_tensors_of_maps(node);
-    Body body(node, opset_);
+    if (domain == kMachineLearning && node.op_type() == "ZipMap") {
+      redeclare(node, onnx::TensorProto::FLOAT);  // maps from a class to its score
+    }
+    if (domain == kMachineLearning) count_labels(node);
+    Body body(node, opset_, constants_);
     for (const int input : found->second.inputs) {
       if (body.has(input)) continue;
       return invalid_model("{}: operator of {} without its input {}",
@@ -100,19 +130,43 @@ class Expansion {
     return {};
   }
 
-  // Maps from a class to its score, one for each row, are the tensor that they are made of.
-  void make_tensors_of_maps(const onnx::NodeProto& node) {
+  // Output 0 is a tensor of that type whatever the model says.
+  void redeclare(const onnx::NodeProto& node, onnx::TensorProto::DataType type) {
+    if (node.output_size() == 0) return;
     for (onnx::ValueInfoProto& output : *model_.mutable_graph()->mutable_output()) {
-      if (node.output_size() == 0 || output.name() != node.output(0)) continue;
+      if (output.name() != node.output(0)) continue;
       output.clear_type();
-      output.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+      output.mutable_type()->mutable_tensor_type()->set_elem_type(type);
     }
     auto& described = *model_.mutable_graph()->mutable_value_info();
     for (int i = described.size(); i-- > 0;) {
-      if (node.output_size() > 0 && described[i].name() == node.output(0)) {
-        described.DeleteSubrange(i, 1);
-      }
+      if (described[i].name() == node.output(0)) described.DeleteSubrange(i, 1);
     }
+  }
+
+  // A list of texts that the node gives one of becomes 0, 1, 2, ...
+  void count_labels(onnx::NodeProto& node) {
+    const auto of = std::ranges::find(kTextLabels, node.op_type(), &TextLabels::op_type);
+    if (of == kTextLabels.end()) return;
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.name() != of->texts || attribute.strings_size() == 0) continue;
+      notes_.push_back(fmt::format("{}: labels that are text come as their places in the list {}",
+                                   node_label(node.name(), node.op_type()), listed(attribute)));
+      for (int i = 0; i < attribute.strings_size(); ++i) attribute.add_ints(i);
+      attribute.clear_strings();
+      attribute.set_name(std::string(of->numbers));
+      attribute.set_type(onnx::AttributeProto::INTS);
+      redeclare(node, onnx::TensorProto::INT64);
+    }
+  }
+  static std::string listed(const onnx::AttributeProto& texts) {
+    constexpr int kShown = 8;
+    std::string list;
+    for (int i = 0; i < std::min(kShown, texts.strings_size()); ++i) {
+      list += fmt::format("{}'{}'", i == 0 ? "" : ", ", texts.strings(i));
+    }
+    const int rest = texts.strings_size() - kShown;
+    return rest > 0 ? fmt::format("{} and {} more", list, rest) : list;
   }
 
   // Some tools write two of them into the domain of the standard, the one before the standard had it.
@@ -120,11 +174,17 @@ class Expansion {
     if (local_.contains({node.domain(), node.op_type()})) return false;
     if (node.domain() == kDomain || node.domain() == kMachineLearning) return true;
     if (!node.domain().empty() && node.domain() != "ai.onnx") return false;
+    if (is_removed(node)) return true;
     constexpr std::int64_t kSinceLayerNormalization = 17;
     return node.op_type() == "SimplifiedLayerNormalization" ||
            node.op_type() == "SkipSimplifiedLayerNormalization" ||
            node.op_type() == "SkipLayerNormalization" ||
            (node.op_type() == "LayerNormalization" && opset_ < kSinceLayerNormalization);
+  }
+
+  static bool is_removed(const onnx::NodeProto& node) {
+    return (node.domain().empty() || node.domain() == "ai.onnx") &&
+           former().contains(node.op_type());
   }
 
   static void import(google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports) {
@@ -135,26 +195,27 @@ class Expansion {
 
   onnx::ModelProto& model_;
   const std::int64_t opset_;
+  std::vector<std::string>& notes_;
+  contrib::Constants constants_;
   std::set<std::pair<std::string, std::string>> local_;  // functions of the file
   int written_ = 0;
 };
 
+std::vector<std::string> names_of(const Operators& all) {
+  std::vector<std::string> names;
+  for (const auto& [name, write] : all) names.push_back(name);
+  return names;
+}
+
 }  // namespace
 
-Status expand_contrib_operators(onnx::ModelProto& model, std::int64_t opset) {
-  return Expansion(model, opset).run();
+Status expand_contrib_operators(onnx::ModelProto& model, std::int64_t opset,
+                                std::vector<std::string>& notes) {
+  return Expansion(model, opset, notes).run();
 }
 
-std::vector<std::string> machine_learning_operators() {
-  std::vector<std::string> names;
-  for (const auto& [name, write] : learned_operators()) names.push_back(name);
-  return names;
-}
-
-std::vector<std::string> contrib_operators() {
-  std::vector<std::string> names;
-  for (const auto& [name, write] : operators()) names.push_back(name);
-  return names;
-}
+std::vector<std::string> machine_learning_operators() { return names_of(learned_operators()); }
+std::vector<std::string> contrib_operators() { return names_of(operators()); }
+std::vector<std::string> former_operators() { return names_of(former()); }
 
 }  // namespace tessera::model

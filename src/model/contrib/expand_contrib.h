@@ -10,13 +10,17 @@
 #include <onnx/onnx_pb.h>
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 
 namespace tessera::model {
 
 // `opset` is the model's of the standard. kUnsupported: "node 'a' (Attention): operator of com.microsoft with the
-// attribute do_rotary = 1".
-Status expand_contrib_operators(onnx::ModelProto& model, std::int64_t opset);
+// attribute do_rotary = 1". Labels that are text, which no tensor holds, become their places in the list of labels; `notes`
+// gets a line that says so.
+Status expand_contrib_operators(onnx::ModelProto& model, std::int64_t opset,
+                                std::vector<std::string>& notes);
 
 }  // namespace tessera::model

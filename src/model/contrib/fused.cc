@@ -5,6 +5,21 @@
 #include "model/contrib/operators.h"
 
 namespace tessera::model::contrib {
+
+std::string exchanged(Body& body, const std::string& x) {
+  const std::string shape = body.node("Shape", {x});
+  const auto part = [&](std::int64_t first, std::int64_t last) {
+    return body.node("Slice", {shape, body.list({first}), body.list({last}), body.list({0})});
+  };
+  const std::string matrices =
+      body.node("Reshape", {x, body.node("Concat", {body.list({-1}), part(-2, INT64_MAX)},
+                                         {{"axis", std::int64_t{0}}})});
+  const std::string turned = body.transposed(matrices, {0, 2, 1});
+  const std::string dims = body.node("Concat", {part(0, -2), part(-1, INT64_MAX), part(-2, -1)},
+                                     {{"axis", std::int64_t{0}}});
+  return body.node("Reshape", {turned, dims});
+}
+
 namespace {
 
 std::string gelu(Body& body, const std::string& x) {
@@ -88,21 +103,6 @@ Refusal write_gemm(Body& body) {
   Refusal refusal = activated(body, x);
   if (refusal.empty()) body.output(0, x);
   return refusal;
-}
-
-// The last two axes exchanged, whatever is before them.
-std::string exchanged(Body& body, const std::string& x) {
-  const std::string shape = body.node("Shape", {x});
-  const auto part = [&](std::int64_t first, std::int64_t last) {
-    return body.node("Slice", {shape, body.list({first}), body.list({last}), body.list({0})});
-  };
-  const std::string matrices =
-      body.node("Reshape", {x, body.node("Concat", {body.list({-1}), part(-2, INT64_MAX)},
-                                         {{"axis", std::int64_t{0}}})});
-  const std::string turned = body.transposed(matrices, {0, 2, 1});
-  const std::string dims = body.node("Concat", {part(0, -2), part(-1, INT64_MAX), part(-2, -1)},
-                                     {{"axis", std::int64_t{0}}});
-  return body.node("Reshape", {turned, dims});
 }
 
 Refusal write_matmul(Body& body) {
@@ -209,6 +209,27 @@ Refusal write_embedding(Body& body) {
   return {};
 }
 
+// Ids, segments; tables of words, positions and segments, scale, shift, mask; scales and zero points of those five.
+Refusal write_quantised_embedding(Body& body) {
+  if (body.wants(1) && !body.has(7)) return "the output mask_index without a mask";
+  const auto values = [&](const std::string& bytes, int of) {
+    const std::string zero = body.has(11 + of) ? body.in(11 + of) : "";
+    return body.node("DequantizeLinear", {bytes, body.in(6 + of), zero});
+  };
+  const auto of_table = [&](int table, const std::string& places) {
+    return values(body.node("Gather", {body.in(table), places}), table);
+  };
+  std::string sum = of_table(2, body.in(0));
+  const std::string first =
+      body.node("Slice", {body.in(3), body.list({0}), body.length(body.in(0), 1), body.list({0})});
+  sum = body.node("Add", {sum, values(first, 3)});
+  if (body.has(1) && body.has(4)) sum = body.node("Add", {sum, of_table(4, body.in(1))});
+  if (body.wants(1)) body.output(1, body.total(body.in(7), 1));
+  const std::string scale = values(body.in(5), 5), shift = values(body.in(6), 6);
+  body.output(0, layer_normalised(body, sum, scale, shift, body.real("epsilon", kEpsilonOfSkips)));
+  return {};
+}
+
 Refusal write_triangle(Body& body) {
   constexpr std::int64_t kSinceTrilu = 14;
   if (body.opset() < kSinceTrilu)
@@ -251,7 +272,8 @@ Operators fused_operators() {
           {"SimplifiedLayerNormalization", {write_simplified_normalization, {0, 1}}},
           {"SkipLayerNormalization", {write_skip_normalization, {0, 1, 2}}},
           {"SkipSimplifiedLayerNormalization", {write_skip_simplified_normalization, {0, 1, 2}}},
-          {"EmbedLayerNormalization", {write_embedding, {0, 2, 3, 5}}}};
+          {"EmbedLayerNormalization", {write_embedding, {0, 2, 3, 5}}},
+          {"QEmbedLayerNormalization", {write_quantised_embedding, {0, 2, 3, 5, 6, 8, 9, 11, 12}}}};
 }
 
 }  // namespace tessera::model::contrib

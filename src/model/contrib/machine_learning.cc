@@ -63,15 +63,6 @@ Refusal write_normalizer(Body& body) {
   return {};
 }
 
-// x w + b; the attribute has the rows of w behind each other.
-std::string linear(Body& body, const std::string& x, const std::vector<float>& w, std::int64_t rows,
-                   const std::vector<float>& b) {
-  const std::string weights =
-      body.transposed(numbers(body, w, {rows, std::ssize(w) / rows}), {1, 0});
-  const std::string product = body.node("MatMul", {x, weights});
-  return b.empty() ? product : body.node("Add", {product, numbers(body, b)});
-}
-
 Refusal write_linear_regressor(Body& body) {
   if (body.text("post_transform", "NONE") != "NONE") return "the attribute post_transform";
   body.output(0, narrow(body, linear(body, wide(body, 0), body.reals("coefficients"),
@@ -80,7 +71,6 @@ Refusal write_linear_regressor(Body& body) {
 }
 
 Refusal write_linear_classifier(Body& body) {
-  if (body.says("classlabels_strings")) return kTexts;
   const std::vector<float> offsets = body.reals("intercepts");
   const std::vector<std::int64_t> labels = body.integers("classlabels_ints");
   const auto rows = std::max<std::int64_t>(1, std::ssize(offsets));
@@ -88,44 +78,6 @@ Refusal write_linear_classifier(Body& body) {
   if (rows == std::ssize(labels)) return write_classes(body, scores, labels);
   if (rows != 1 || labels.size() != 2) return "scores and labels that do not go together";
   return write_two_classes(body, scores, labels, 0, OneScore::kRest);
-}
-
-Refusal write_svm_regressor(Body& body) {
-  const std::vector<float> coefficients = body.reals("coefficients"), rho = body.reals("rho");
-  const std::int64_t supports = body.integer("n_supports", 0);
-  if (body.integer("one_class", 0) != 0) return "the attribute one_class = 1";
-  if (body.text("post_transform", "NONE") != "NONE") return "the attribute post_transform";
-  const std::string x = wide(body, 0);
-  if (supports == 0) {
-    body.output(0, narrow(body, linear(body, x, coefficients, 1, rho)));
-    return {};
-  }
-  const std::vector<float> given = body.reals("kernel_params"),
-                           vectors = body.reals("support_vectors");
-  const auto parameter = [&](std::size_t i) { return i < given.size() ? given[i] : 0; };
-  const std::string kernel = body.text("kernel_type", "LINEAR");
-  std::string similar = linear(body, x, vectors, supports, {});
-  if (kernel == "RBF") {
-    const std::string square = body.reshaped(body.total(body.node("Mul", {x, x}), 1), {-1, 1});
-    const std::int64_t width = std::ssize(vectors) / supports;
-    std::vector<double> squares(static_cast<std::size_t>(supports), 0.0);
-    for (std::size_t i = 0; i < vectors.size(); ++i) {
-      squares[i / static_cast<std::size_t>(width)] += double{vectors[i]} * vectors[i];
-    }
-    const std::string both = body.node("Add", {square, exact_numbers(body, squares)});
-    const std::string twice = body.node("Mul", {similar, numbers(body, {2})});
-    const std::string distance = body.node("Sub", {both, twice});
-    similar = body.node("Exp", {body.node("Mul", {distance, numbers(body, {-parameter(0)})})});
-  } else if (kernel == "POLY" || kernel == "SIGMOID") {
-    const std::string scaled = body.node("Mul", {similar, numbers(body, {parameter(0)})});
-    similar = body.node("Add", {scaled, numbers(body, {parameter(1)})});
-    similar = kernel == "POLY" ? body.node("Pow", {similar, numbers(body, {parameter(2)})})
-                               : body.node("Tanh", {similar});
-  } else if (kernel != "LINEAR") {
-    return fmt::format("the attribute kernel_type = {}", kernel);
-  }
-  body.output(0, narrow(body, linear(body, similar, coefficients, 1, rho)));
-  return {};
 }
 
 Refusal write_array_feature_extractor(Body& body) {
@@ -160,7 +112,8 @@ Operators machine_learning_operators() {
       {"LinearRegressor", {write_linear_regressor, {0}}},
       {"Normalizer", {write_normalizer, {0}}},
       {"OneHotEncoder", {write_one_hot_encoder, {0}}},
-      {"SVMRegressor", {write_svm_regressor, {0}}},
+      {"SVMClassifier", {write_support_vector_classifier, {0}}},
+      {"SVMRegressor", {write_support_vector_regressor, {0}}},
       {"Scaler", {write_scaler, {0}}},
       {"TreeEnsembleClassifier", {write_tree_classifier, {0}}},
       {"TreeEnsembleRegressor", {write_tree_regressor, {0}}},

@@ -26,5 +26,19 @@ Operators quantised_operators();
 Operators fused_operators();
 // Attention and what is around it.
 Operators attention_operators();
+// Channels that come last, groups, and what the standard has taken over.
+Operators layout_operators();
+// Tables and weights of few bits, mixtures of experts.
+Operators packed_operators();
+// Fourier transforms, inverse matrices.
+Operators spectral_operators();
+// Of ai.onnx before it was stable.
+Operators removed_operators();
+
+// The last two axes exchanged, whatever is before them.
+std::string exchanged(Body& body, const std::string& x);
+// Images [N, H, W, C] as [N, C, H, W], and back.
+std::string channels_first(Body& body, const std::string& x);
+std::string channels_last(Body& body, const std::string& x);
 
 }  // namespace tessera::model::contrib

@@ -14,10 +14,6 @@ void output_quantised(Body& body, const std::string& value, int i) {
   body.output(0, body.node("QuantizeLinear", {value, body.in(i), body.in(i + 1)}));
 }
 
-Refusal refusal_of_layout(const Body& body) {
-  return body.integer("channels_last", 0) == 0 ? "" : "the attribute channels_last = 1";
-}
-
 Refusal write_binary(Body& body, const char* op_type) {
   const std::string a = dequantised(body, 0), b = dequantised(body, 3);
   output_quantised(body, body.node(op_type, {a, b}), 6);
@@ -43,17 +39,37 @@ Refusal write_softmax(Body& body) {
   output_quantised(body, body.node_like_call("Softmax", {dequantised(body, 0)}, {"axis"}), 3);
   return {};
 }
-Refusal write_global_average_pool(Body& body) {
-  if (Refusal refusal = refusal_of_layout(body); !refusal.empty()) return refusal;
-  output_quantised(body, body.node("GlobalAveragePool", {dequantised(body, 0)}), 3);
+// What `pooled` makes of input 0 with its channels behind the batch.
+template <typename Pooled>
+Refusal write_pool(Body& body, const Pooled& pooled) {
+  const bool last = body.integer("channels_last", 0) != 0;
+  const std::string x = dequantised(body, 0);
+  const std::string y = pooled(last ? channels_first(body, x) : x);
+  output_quantised(body, last ? channels_last(body, y) : y, 3);
   return {};
 }
+Refusal write_global_average_pool(Body& body) {
+  return write_pool(body,
+                    [&](const std::string& x) { return body.node("GlobalAveragePool", {x}); });
+}
 Refusal write_average_pool(Body& body) {
-  if (Refusal refusal = refusal_of_layout(body); !refusal.empty()) return refusal;
-  const std::string pooled = body.node_like_call(
-      "AveragePool", {dequantised(body, 0)},
-      {"auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"});
-  output_quantised(body, pooled, 3);
+  return write_pool(body, [&](const std::string& x) {
+    return body.node_like_call(
+        "AveragePool", {x},
+        {"auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"});
+  });
+}
+Refusal write_mean(Body& body) {
+  constexpr std::int64_t kSinceAxesAreAnInput = 18;
+  const std::vector<std::int64_t> axes = body.integers("axes");
+  const std::string x = dequantised(body, 0);
+  std::string y;
+  if (body.opset() < kSinceAxesAreAnInput) {
+    y = body.node_like_call("ReduceMean", {x}, {"axes", "keepdims"});
+  } else {
+    y = body.node_like_call("ReduceMean", {x, axes.empty() ? "" : body.list(axes)}, {"keepdims"});
+  }
+  output_quantised(body, y, 3);
   return {};
 }
 Refusal write_where(Body& body) {
@@ -151,6 +167,7 @@ Operators quantised_operators() {
           {"QLinearSoftmax", {write_softmax, {0, 1, 3}}},
           {"QLinearGlobalAveragePool", {write_global_average_pool, {0, 1, 3}}},
           {"QLinearAveragePool", {write_average_pool, {0, 1, 3}}},
+          {"QLinearReduceMean", {write_mean, {0, 1, 3}}},
           {"QLinearWhere", {write_where, {0, 1, 2, 4, 5, 7}}},
           {"QLinearConcat", {write_concat, {0, 2, 3}}},
           {"MatMulIntegerToFloat", {write_integer_product_to_float, {0, 1, 2, 3}}},

@@ -34,6 +34,14 @@ std::string largest(Body& body, const std::string& x) {
   return body.node("ReduceMax", {x, body.list({-1})});
 }
 
+std::string linear(Body& body, const std::string& x, const std::vector<float>& w, std::int64_t rows,
+                   const std::vector<float>& b) {
+  const std::string weights =
+      body.transposed(numbers(body, w, {rows, std::ssize(w) / rows}), {1, 0});
+  const std::string product = body.node("MatMul", {x, weights});
+  return b.empty() ? product : body.node("Add", {product, numbers(body, b)});
+}
+
 std::string with_last_axis(Body& body, const std::string& x) {
   const std::string dims =
       body.node("Concat", {body.node("Shape", {x}), body.list({1})}, {{"axis", std::int64_t{0}}});

@@ -11,8 +11,6 @@ namespace tessera::model::contrib {
 
 inline constexpr std::int64_t kDouble = onnx::TensorProto::DOUBLE;
 inline constexpr std::int64_t kInt64 = onnx::TensorProto::INT64;
-inline constexpr const char* kTexts =
-    "labels that are text (no tensor holds them); train or convert with whole numbers";
 
 // Constants of f64; without dims a list.
 std::string exact_numbers(Body& body, const std::vector<double>& values,
@@ -24,6 +22,9 @@ std::string wide(Body& body, int i);
 std::string narrow(Body& body, const std::string& x);
 // The largest along the last axis, which stays with one element.
 std::string largest(Body& body, const std::string& x);
+// x w + b; `w` has the rows of the transposed matrix behind each other.
+std::string linear(Body& body, const std::string& x, const std::vector<float>& w, std::int64_t rows,
+                   const std::vector<float>& b);
 // In front of the shape of `x`, as an axis at its end.
 std::string with_last_axis(Body& body, const std::string& x);
 
@@ -41,8 +42,11 @@ Refusal write_two_classes(Body& body, const std::string& score,
 // Scores after `post_transform`; the refusal names one that is not known.
 Refusal transformed(Body& body, std::string& scores);
 
+Refusal write_inverse(Body& body);
 Refusal write_label_encoder(Body& body);
 Refusal write_one_hot_encoder(Body& body);
+Refusal write_support_vector_classifier(Body& body);
+Refusal write_support_vector_regressor(Body& body);
 Refusal write_tree_classifier(Body& body);
 Refusal write_tree_regressor(Body& body);
 

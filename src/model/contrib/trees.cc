@@ -214,7 +214,6 @@ Refusal write_tree_regressor(Body& body) {
 }
 
 Refusal write_tree_classifier(Body& body) {
-  if (body.says("classlabels_strings")) return kTexts;
   Trees trees;
   std::vector<double> values;
   const Longs labels = body.integers("classlabels_int64s"), ids = body.integers("class_ids");

@@ -1,0 +1,150 @@
+// Operators of com.microsoft that ONNX Runtime has for no CPU, by their definition: of constants, which are folded.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "model/infer.h"
+#include "model/testing/model_builder.h"
+
+namespace tessera::model {
+namespace {
+
+using testing::Floats;
+using testing::Ints;
+using testing::ModelBuilder;
+
+Tensor reals(const Shape& dims, double step) {
+  Tensor tensor = Tensor::zeros(Format::kF32, dims);
+  double angle = 0.4;
+  for (float& value : tensor.as<float>()) {
+    value = static_cast<float>(std::sin(angle) * 2);
+    angle += step;
+  }
+  return tensor;
+}
+
+// The value of `y`, whose model reads constants alone.
+Tensor folded(ModelBuilder& builder) {
+  builder.output("y");
+  const auto model = builder.model();
+  EXPECT_TRUE(model.ok()) << (model.ok() ? "" : model.error().to_string());
+  if (!model.ok()) return {};
+  const auto inferred = infer(*model, {});
+  EXPECT_TRUE(inferred.ok()) << (inferred.ok() ? "" : inferred.error().to_string());
+  if (!inferred.ok()) return {};
+  const auto& constant = inferred->values.at("y").constant;
+  return constant == nullptr ? Tensor{} : *constant;
+}
+
+void expect_near(const Tensor& found, const Shape& dims, const std::vector<double>& wanted) {
+  ASSERT_EQ(found.dims, dims);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_NEAR(found.as<float>()[i], wanted[i], 2e-5) << i;
+  }
+}
+
+ModelBuilder& of_microsoft(ModelBuilder& builder, const std::string& op_type,
+                           const std::vector<std::string>& inputs, const std::string& output,
+                           const Attributes& attributes) {
+  builder.node(op_type, inputs, {output}, attributes, output).domain("com.microsoft");
+  return builder;
+}
+
+const Attributes& of_signals() {
+  static const Attributes all = {{"signal_ndim", std::int64_t{1}},
+                                 {"normalized", std::int64_t{0}},
+                                 {"onesided", std::int64_t{1}}};
+  return all;
+}
+
+TEST(ContribValues, RfftIsTheFirstHalfOfTheTransform) {
+  const std::int64_t n = 10;
+  const Tensor x = reals({1, n}, 0.7);
+  ModelBuilder builder(17);
+  builder.initializer("x", x);
+  of_microsoft(builder, "Rfft", {"x"}, "y", of_signals());
+  std::vector<double> wanted;
+  for (std::int64_t k = 0; k <= n / 2; ++k) {
+    double real = 0, imaginary = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double angle = 2 * std::acos(-1.0) * static_cast<double>(i * k) / n;
+      real += x.as<float>()[static_cast<std::size_t>(i)] * std::cos(angle);
+      imaginary -= x.as<float>()[static_cast<std::size_t>(i)] * std::sin(angle);
+    }
+    wanted.insert(wanted.end(), {real, imaginary});
+  }
+  expect_near(folded(builder), {1, n / 2 + 1, 2}, wanted);
+}
+
+TEST(ContribValues, IrfftTakesRfftBack) {
+  const Tensor x = reals({2, 12}, 0.7);
+  ModelBuilder builder(17);
+  builder.initializer("x", x);
+  of_microsoft(builder, "Rfft", {"x"}, "f", of_signals());
+  of_microsoft(builder, "Irfft", {"f"}, "y", of_signals());
+  expect_near(folded(builder), {2, 12}, {x.as<float>().begin(), x.as<float>().end()});
+}
+
+// Two groups of two channels, of a 2 x 3 image with its channels last; behind it x * sigmoid(x).
+TEST(ContribValues, GroupNormTakesTheStatisticsOfGroups) {
+  const Tensor x = reals({1, 2, 3, 4}, 0.9);
+  const std::vector<double> scale = {0.5, 1, 2, -1}, shift = {0.25, 0, 1, 0};
+  ModelBuilder builder(17);
+  Tensor gamma = Tensor::zeros(Format::kF32, {4}), beta = gamma;
+  std::ranges::copy(scale, gamma.as<float>().begin());
+  std::ranges::copy(shift, beta.as<float>().begin());
+  builder.initializer("x", x).initializer("g", gamma).initializer("b", beta);
+  of_microsoft(builder, "GroupNorm", {"x", "g", "b"}, "y",
+               {{"groups", std::int64_t{2}}, {"activation", std::int64_t{1}}});
+  std::vector<double> wanted(24);
+  const auto at = [&x](std::size_t i) { return double{x.as<float>()[i]}; };
+  for (std::size_t group = 0; group < 2; ++group) {
+    double mean = 0, square = 0;
+    for (std::size_t i = 0; i < 24; ++i) {
+      if (i % 4 / 2 != group) continue;
+      mean += at(i) / 12;
+      square += at(i) * at(i) / 12;
+    }
+    for (std::size_t i = 0; i < 24; ++i) {
+      if (i % 4 / 2 != group) continue;
+      const double normal = (at(i) - mean) / std::sqrt(square - mean * mean + 1e-5);
+      const double y = normal * scale[i % 4] + shift[i % 4];
+      wanted[i] = y / (1 + std::exp(-y));
+    }
+  }
+  expect_near(folded(builder), {1, 2, 3, 4}, wanted);
+}
+
+TEST(ContribValues, BiasSplitGeluGatesTheFirstHalf) {
+  ModelBuilder builder(17);
+  Tensor x = Tensor::zeros(Format::kF32, {1, 1, 2}), bias = Tensor::zeros(Format::kF32, {2});
+  x.as<float>()[0] = 3, x.as<float>()[1] = 0.5F;
+  bias.as<float>()[0] = -1, bias.as<float>()[1] = 1;
+  builder.initializer("x", x).initializer("b", bias);
+  of_microsoft(builder, "BiasSplitGelu", {"x", "b"}, "y", {});
+  expect_near(folded(builder), {1, 1, 1}, {2 * 1.5 / 2 * (1 + std::erf(1.5 / std::sqrt(2.0)))});
+}
+
+// Bytes 10, 20, 60 less 10, times 0.5: a mean of 10, which is 40 units of 0.25 above a zero point of 2.
+TEST(ContribValues, QLinearReduceMeanRoundsOnce) {
+  ModelBuilder builder(13);
+  Tensor x = Tensor::zeros(Format::kU8, {1, 3}), zero = Tensor::zeros(Format::kU8, {}), two = zero;
+  Tensor half = Tensor::zeros(Format::kF32, {}), quarter = half;
+  x.as<std::uint8_t>()[0] = 10, x.as<std::uint8_t>()[1] = 20, x.as<std::uint8_t>()[2] = 60;
+  zero.as<std::uint8_t>()[0] = 10, two.as<std::uint8_t>()[0] = 2;
+  half.as<float>()[0] = 0.5F, quarter.as<float>()[0] = 0.25F;
+  builder.initializer("x", x).initializer("xs", half).initializer("xz", zero);
+  builder.initializer("ys", quarter).initializer("yz", two);
+  of_microsoft(builder, "QLinearReduceMean", {"x", "xs", "xz", "ys", "yz"}, "y",
+               {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}});
+  const Tensor found = folded(builder);
+  ASSERT_EQ(found.dims, (Shape{1}));
+  EXPECT_EQ(found.as<std::uint8_t>()[0], 42);
+}
+
+}  // namespace
+}  // namespace tessera::model
