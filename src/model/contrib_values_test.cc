@@ -27,6 +27,13 @@ Tensor reals(const Shape& dims, double step) {
   return tensor;
 }
 
+Tensor real_list(const Shape& dims, const std::vector<double>& values) {
+  Tensor tensor = Tensor::zeros(Format::kF32, dims);
+  std::ranges::transform(values, tensor.as<float>().begin(),
+                         [](double value) { return static_cast<float>(value); });
+  return tensor;
+}
+
 // The value of `y`, whose model reads constants alone.
 Tensor folded(ModelBuilder& builder) {
   builder.output("y");
@@ -144,6 +151,103 @@ TEST(ContribValues, QLinearReduceMeanRoundsOnce) {
   const Tensor found = folded(builder);
   ASSERT_EQ(found.dims, (Shape{1}));
   EXPECT_EQ(found.as<std::uint8_t>()[0], 42);
+}
+
+// A kernel of one row and two columns, [M, 1, 2, C], over pixels of two channels.
+TEST(ContribValues, NhwcConvHasItsChannelsLastInBothOperands) {
+  const Tensor x = reals({1, 1, 3, 2}, 0.8), w = reals({3, 1, 2, 2}, 1.3);
+  ModelBuilder builder(17);
+  builder.initializer("x", x).initializer("w", w);
+  of_microsoft(builder, "NhwcConv", {"x", "w"}, "y", {{"kernel_shape", Ints{1, 2}}});
+  std::vector<double> wanted;
+  for (std::size_t column = 0; column < 2; ++column) {
+    for (std::size_t m = 0; m < 3; ++m) {
+      double sum = 0;
+      for (std::size_t i = 0; i < 4; ++i) {
+        sum += double{x.as<float>()[column * 2 + i]} * double{w.as<float>()[m * 4 + i]};
+      }
+      wanted.push_back(sum);
+    }
+  }
+  expect_near(folded(builder), {1, 1, 2, 3}, wanted);
+}
+
+// x + skip + bias, which it gives as well, in one group of a pixel's two channels.
+TEST(ContribValues, SkipGroupNormTakesTheStatisticsOfTheSum) {
+  ModelBuilder builder(17);
+  builder.initializer("x", real_list({1, 1, 1, 2}, {1, 2}));
+  builder.initializer("g", real_list({2}, {1, 3})).initializer("b", real_list({2}, {0, 5}));
+  builder.initializer("s", real_list({1, 1, 1, 2}, {0, 1}));
+  builder.initializer("z", real_list({2}, {-1, 1}));
+  builder
+      .node("SkipGroupNorm", {"x", "g", "b", "s", "z"}, {"n", "t"},
+            {{"groups", std::int64_t{1}}, {"epsilon", 0.0F}}, "it")
+      .domain("com.microsoft");
+  builder.node("Concat", {"n", "t"}, {"y"}, {{"axis", std::int64_t{0}}});
+  // 0 and 4: a mean of 2, a deviation of 2.
+  expect_near(folded(builder), {2, 1, 1, 2}, {-1, 3 + 5, 0, 4});
+}
+
+TEST(ContribValues, BiasAddAddsTheSkipToo) {
+  ModelBuilder builder(17);
+  builder.initializer("x", real_list({1, 2, 2}, {1, 2, 3, 4}));
+  builder.initializer("b", real_list({2}, {10, 20}));
+  builder.initializer("s", real_list({1, 2, 2}, {0.5, 0, 0, -0.5}));
+  of_microsoft(builder, "BiasAdd", {"x", "b", "s"}, "y", {});
+  expect_near(folded(builder), {1, 2, 2}, {11.5, 22, 13, 23.5});
+}
+
+TEST(ContribValues, RangeHasAStepOfOneWhereNoneIsGiven) {
+  for (const bool has_step : {false, true}) {
+    ModelBuilder builder(17);
+    builder.initializer("a", real_list({}, {1})).initializer("b", real_list({}, {4}));
+    builder.initializer("s", real_list({}, {2}));
+    std::vector<std::string> inputs = {"a", "b"};
+    if (has_step) inputs.emplace_back("s");
+    of_microsoft(builder, "Range", inputs, "y", {});
+    const std::vector<double> wanted =
+        has_step ? std::vector<double>{1, 3} : std::vector<double>{1, 2, 3};
+    expect_near(folded(builder), {static_cast<std::int64_t>(wanted.size())}, wanted);
+  }
+}
+
+// ONNX Runtime takes values in the order of their first occurrence.
+TEST(ContribValues, UniqueKeepsTheOrderOfValues) {
+  const std::vector<double> places = {0, 1, 0, 2, 1}, counts = {2, 2, 1}, values = {7, 3, 5};
+  const std::vector<std::vector<double>> wanted = {values, places, counts};
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    ModelBuilder builder(17);
+    builder.initializer("x", real_list({5}, {7, 3, 7, 5, 3}));
+    builder.node("Unique", {"x"}, {"o0", "o1", "o2"}, {}, "it").domain("com.microsoft");
+    builder.node("Cast", {"o" + std::to_string(i)}, {"y"}, {{"to", std::int64_t{1}}});
+    expect_near(folded(builder), {static_cast<std::int64_t>(wanted[i].size())}, wanted[i]);
+  }
+}
+
+// Of ai.onnx before it was stable: each of 0.5 and -2.
+TEST(ContribValues, OperatorsOfOldConvertersHaveTheirFormulas) {
+  const Attributes both = {{"alpha", 3.0F}, {"beta", 0.5F}};
+  const auto of = [](const std::string& op_type, const Attributes& attributes) {
+    ModelBuilder builder(7);
+    builder.initializer("x", real_list({2}, {0.5, -2}));
+    builder.node(op_type, {"x"}, {"y"}, attributes, "it");
+    return folded(builder);
+  };
+  expect_near(of("Affine", both), {2}, {2, -5.5});
+  expect_near(of("Scale", {{"scale", 4.0F}}), {2}, {2, -8});
+  expect_near(of("ScaledTanh", both), {2}, {3 * std::tanh(0.25), 3 * std::tanh(-1.0)});
+  expect_near(of("ParametricSoftplus", both), {2},
+              {3 * std::log1p(std::exp(0.25)), 3 * std::log1p(std::exp(-1.0))});
+}
+
+TEST(ContribValues, ImageScalerHasAnOffsetForEachChannelAndCropABorder) {
+  ModelBuilder builder(7);
+  builder.initializer("x", real_list({1, 2, 2, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
+  builder.node("ImageScaler", {"x"}, {"s"}, {{"scale", 2.0F}, {"bias", testing::Floats{0.5F, -1}}},
+               "it");
+  // Left, top, right, bottom.
+  builder.node("Crop", {"s"}, {"y"}, {{"border", Ints{1, 0, 1, 1}}}, "cut");
+  expect_near(folded(builder), {1, 2, 1, 1}, {4.5, 15});
 }
 
 }  // namespace
