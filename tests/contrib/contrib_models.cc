@@ -231,6 +231,33 @@ std::vector<Case> small_cases(std::int64_t opset) {
   return cases;
 }
 
+void add_quantised_embedding(std::int64_t opset, std::vector<Case>& cases) {
+  Case& quantised = cases.emplace_back("QEmbedLayerNormalization", opset)
+                        .input({2, 3, 8})
+                        .whole<std::int32_t>("ids", Format::kI32, {2, 3}, 0, 9)
+                        .whole<std::int32_t>("segments", Format::kI32, {2, 3}, 0, 1)
+                        .bytes("words", {10, 8})
+                        .bytes("places", {5, 8})
+                        .bytes("parts", {2, 8})
+                        .bytes("g", {8})
+                        .bytes("b", {8})
+                        .whole<std::int32_t>("keep", Format::kI32, {2, 3}, 0, 1);
+  Strings inputs = {"ids", "segments", "words", "places", "parts", "g", "b", "keep"};
+  for (const char* const kind : {"scale", "zero"}) {
+    for (const char* const of : {"words", "places", "parts", "g", "b"}) {
+      const std::string name = fmt::format("{}_{}", of, kind);
+      inputs.push_back(name);
+      if (kind[0] == 's') {
+        quantised.floats(name, {}, 0.01f, 0.02f);
+      } else {
+        quantised.bytes(name, {}, 100, 150);
+      }
+    }
+  }
+  quantised.node("QEmbedLayerNormalization", inputs, {"e", "count"});
+  quantised.model().node("Add", {"x", "e"}, {"y"}).output("y");
+}
+
 std::vector<Case> fused_cases(std::int64_t opset) {
   std::vector<Case> cases;
   const auto add = [&](const char* name) -> Case& { return cases.emplace_back(name, opset); };
@@ -292,30 +319,7 @@ std::vector<Case> fused_cases(std::int64_t opset) {
       .node("EmbedLayerNormalization",
             {"ids", "segments", "words", "places", "parts", "g", "b", "keep"}, {"e", "count"});
   cases.back().model().node("Add", {"x", "e"}, {"y"}).output("y");
-  Case& quantised = add("QEmbedLayerNormalization")
-                        .input({2, 3, 8})
-                        .whole<std::int32_t>("ids", Format::kI32, {2, 3}, 0, 9)
-                        .whole<std::int32_t>("segments", Format::kI32, {2, 3}, 0, 1)
-                        .bytes("words", {10, 8})
-                        .bytes("places", {5, 8})
-                        .bytes("parts", {2, 8})
-                        .bytes("g", {8})
-                        .bytes("b", {8})
-                        .whole<std::int32_t>("keep", Format::kI32, {2, 3}, 0, 1);
-  Strings inputs = {"ids", "segments", "words", "places", "parts", "g", "b", "keep"};
-  for (const char* const kind : {"scale", "zero"}) {
-    for (const char* const of : {"words", "places", "parts", "g", "b"}) {
-      const std::string name = fmt::format("{}_{}", of, kind);
-      inputs.push_back(name);
-      if (kind[0] == 's') {
-        quantised.floats(name, {}, 0.01f, 0.02f);
-      } else {
-        quantised.bytes(name, {}, 100, 150);
-      }
-    }
-  }
-  quantised.node("QEmbedLayerNormalization", inputs, {"e", "count"});
-  quantised.model().node("Add", {"x", "e"}, {"y"}).output("y");
+  add_quantised_embedding(opset, cases);
   return cases;
 }
 
