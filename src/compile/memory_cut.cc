@@ -127,8 +127,7 @@ bool better_in_one_memory(const ChipConfig& chip, std::size_t memories, double b
                           const CutReads& reads) {
   if (reads.more.empty()) return false;
   const auto count = static_cast<double>(memories);
-  const double in_one =
-      (bytes + std::min(reads.bytes, bytes * count)) / dram_sustained_bytes_per_cycle(chip);
+  const double in_one = (bytes + reads.bytes) / dram_sustained_bytes_per_cycle(chip);
   const auto begin = static_cast<double>(std::ranges::max(reads.more) * chip.dma.task_start_cycles);
   return in_one / count + begin > in_one;
 }

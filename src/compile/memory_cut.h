@@ -47,15 +47,14 @@ std::int64_t loads_of_one_memory_each(const SampleMemories& samples, bool rows);
 // one memory to have the first ones of all.
 inline constexpr std::int64_t kBandsOfSeveralMax = 8;
 
-// What is read of a storage by loads, or copies, that are cut: bytes by all cores; and of each core how many
-// more there are than without.
+// What is read of a storage by loads, or copies, that are cut: bytes by all cores, of a layer no more than each
+// byte once for each memory; and of each core how many more there are than without.
 struct CutReads {
   double bytes = 0;
   std::vector<std::int64_t> more = {};
 };
-// Whether a storage of so many bytes lies better in one memory, which writes and reads it for all cores, each
-// byte once for those beside each memory at most, than in all of them: tasks of a core begin one behind the
-// other.
+// Whether a storage of so many bytes lies better in one memory, which writes and reads it for all cores, than in
+// all of them: tasks of a core begin one behind the other.
 bool better_in_one_memory(const ChipConfig& chip, std::size_t memories, double bytes,
                           const CutReads& reads);
 

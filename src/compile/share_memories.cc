@@ -86,22 +86,26 @@ class ByteMap {
   std::vector<MemorySet> granules_;
 };
 
-// Consecutive indices that lie in one memory, or each of them in several.
+// Consecutive indices that lie in one memory, or each of them in the same ones.
 struct MemoryRun {
   std::int64_t first = 0, last = 0;
   MemorySet memories = 0;
 
   bool one() const { return is_one(memories); }
 };
-std::vector<MemoryRun> runs_of(const std::vector<MemorySet>& memories) {
+// `patterns`: of indices that lie in several, which parts of them lie where.
+std::vector<MemoryRun> runs_of(const std::vector<MemorySet>& memories,
+                               const std::vector<std::uint64_t>& patterns = {}) {
   std::vector<MemoryRun> runs;
+  const auto goes_on = [&](std::size_t i) {
+    if (i == 0) return false;
+    if (is_one(memories[i])) return is_one(runs.back().memories | memories[i]);
+    if (memories[i] != memories[i - 1]) return false;
+    return patterns.empty() || patterns[i] == patterns[i - 1];
+  };
   for (std::size_t i = 0; i < memories.size(); ++i) {
     const auto at = static_cast<std::int64_t>(i);
-    const bool one = is_one(memories[i]);
-    if (runs.empty() || one != runs.back().one() ||
-        (one && !is_one(runs.back().memories | memories[i]))) {
-      runs.push_back({at, at, 0});
-    }
+    if (!goes_on(i)) runs.push_back({at, at, 0});
     runs.back().last = at + 1;
     runs.back().memories |= memories[i];
   }
@@ -198,6 +202,7 @@ class MemoryPlacer {
 
   void check_reads() {
     std::map<StorageIndex, CutReads> cut;
+    std::map<std::pair<StorageIndex, std::uint32_t>, double> of_layers;  // bytes that each reads
     for (std::size_t core = 0; core < cores_.size(); ++core) {
       for (const TaskDescriptor& task : cores_[core].tasks) {
         const isa::DramAddress* from = source_of(task);
@@ -207,14 +212,21 @@ class MemoryPlacer {
           keep_whole(*from);
           continue;
         }
-        CutReads& reads = cut[storage_at(*from)];
+        const StorageIndex storage = storage_at(*from);
+        CutReads& reads = cut[storage];
         reads.more.resize(cores_.size(), 0);
         reads.more[core] += parts - 1;
-        reads.bytes += bytes_of(task);
+        of_layers[{storage, task.layer}] += bytes_of(task);
       }
     }
+    const auto bytes_in = [&](StorageIndex storage) {
+      return static_cast<double>(storages_.storages[storage].bytes());
+    };
+    for (const auto& [of, bytes] : of_layers) {
+      cut[of.first].bytes += std::min(bytes, bytes_in(of.first) * memories_);
+    }
     for (const auto& [storage, reads] : cut) {
-      const auto bytes = static_cast<double>(storages_.storages[storage].bytes());
+      const double bytes = bytes_in(storage);
       const auto memories = static_cast<std::size_t>(memories_);
       if (better_in_one_memory(chip_, memories, bytes, reads)) whole_.insert(storage);
     }
@@ -301,6 +313,7 @@ class MemoryPlacer {
   // Of an image of a load, by channel and row: which memories have it.
   struct Grid {
     std::vector<MemorySet> channels, rows;
+    std::vector<std::uint64_t> row_patterns;  // by channels
     MemorySet all = 0;
   };
   // Cores that read the same have it made once.
@@ -322,6 +335,7 @@ class MemoryPlacer {
                                  : grids_.emplace(key, make_grid(task, image)).first->second;
   }
   Grid make_grid(const TaskDescriptor& task, std::int64_t image) const {
+    constexpr std::uint64_t kPatternFactor = 0x9E3779B97F4A7C15;  // odd: no two channels meet soon
     const auto& transfer = std::get<TransferTask>(task.config);
     const auto& strides = transfer.dram.strides;
     const ByteMap& bytes = bytes_[transfer.dram.address.base];
@@ -340,12 +354,14 @@ class MemoryPlacer {
     Grid grid;
     grid.channels.assign(transfer.channel_count, 0);
     grid.rows.assign(task.bands.rows, 0);
+    grid.row_patterns.assign(task.bands.rows, 0);
     for (std::size_t channel = 0; channel < grid.channels.size(); ++channel) {
       std::int64_t at = first + static_cast<std::int64_t>(channel) * strides[1];
       MemorySet of_channel = 0;
-      for (MemorySet& of_row : grid.rows) {
+      for (std::size_t row = 0; row < grid.rows.size(); ++row) {
         const MemorySet here = row_at(at);
-        of_row |= here;
+        grid.rows[row] |= here;
+        grid.row_patterns[row] = grid.row_patterns[row] * kPatternFactor + here;
         of_channel |= here;
         at += strides[2];
       }
@@ -399,7 +415,7 @@ class MemoryPlacer {
     if (is_one(grid.all)) return {from(task, grid.all)};
     std::vector<TaskDescriptor> parts;
     if (!may_cut(task)) return add_boxes(task, parts) ? parts : std::vector<TaskDescriptor>();
-    for (const MemoryRun& run : runs_of(grid.rows)) {
+    for (const MemoryRun& run : runs_of(grid.rows, grid.row_patterns)) {
       std::vector<TaskDescriptor> rows;
       for (const MemoryRun& band : bands_of(task, run)) add_rows(task, band, rows);
       for (const TaskDescriptor& of_rows : rows) {

@@ -621,7 +621,9 @@ class SplitModel::Implementation {
         if (memories_ == 1 || ends.kept) continue;
         const auto more = more_loads(layer, operand, own, way_of);
         if (!more) whole[operand.storage] = true;
-        if (more) add_reads(sum(operand.taken[own]), *more, cut[operand.storage]);
+        const double read =
+            std::min(sum(operand.taken[own]), operand.bytes * static_cast<double>(memories_));
+        if (more) add_reads(read, *more, cut[operand.storage]);
       }
       for (const auto& [storage, writers] : operands_.copied[layer]) {
         const double bytes = operands_.storages[storage].bytes;

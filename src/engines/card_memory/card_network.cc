@@ -45,10 +45,9 @@ void CardNetwork::send(const NetworkMessage& message, Cycles now) {
   ++from.counters.sent.messages;
   to.counters.received.bytes += wire_bytes;
   ++to.counters.received.messages;
-  const Cycles there =
-      std::max(to.receive_free.cycle + (to.receive_free.part > 0 ? 1 : 0), now + 1);
-  to.deliveries.push(
-      {there, message, begin.cycle, from.send_free.cycle + (from.send_free.part > 0 ? 1 : 0)});
+  const auto whole = [](const WireTime& time) { return time.cycle + (time.part > 0 ? 1 : 0); };
+  const Cycles there = std::max(whole(to.receive_free), now + 1);
+  to.deliveries.push({there, message, whole(begin), whole(from.send_free)});
   wakes_.wake(first_card_ + static_cast<std::size_t>(message.to), there);
 }
 

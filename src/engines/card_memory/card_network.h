@@ -50,7 +50,8 @@ class CardNetwork {
   struct Delivery {
     Cycles at = 0;  // its last byte is there; later than the cycle in which this is known
     NetworkMessage message;
-    Cycles sent_from = 0, sent_until = 0;  // on its way out of its card
+    // On its way out of its card; a cycle that two messages share is the first one's.
+    Cycles sent_from = 0, sent_until = 0;
   };
   struct SideCounters {
     std::int64_t bytes = 0, messages = 0;  // on the wire

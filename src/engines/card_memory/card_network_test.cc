@@ -111,7 +111,7 @@ TEST(CardNetwork, RandomMessagesNeverMeetOnASideAndNoneIsLost) {
     }
     std::int64_t received = 0;
     for (int card = 0; card < 3; ++card) {
-      Cycles last = 0;
+      Cycles last = 0, until = 0;
       while (!bench.network.deliveries(card).empty()) {
         const auto& delivery = bench.network.deliveries(card).front();
         const std::int64_t wire = three_cards().frame.wire_bytes(delivery.message.bytes);
@@ -120,7 +120,10 @@ TEST(CardNetwork, RandomMessagesNeverMeetOnASideAndNoneIsLost) {
         ASSERT_GE(delivery.at - last, wire * 2 / 125);
         ASSERT_GE(delivery.at, static_cast<Cycles>(delivery.message.tag) + 1 +
                                    three_cards().quiet_cycles(delivery.message.bytes));
+        ASSERT_GE(delivery.sent_from, until);
+        ASSERT_GE(delivery.sent_until, delivery.sent_from);
         last = delivery.at;
+        until = delivery.sent_until;
         bench.network.deliveries(card).pop();
       }
     }
