@@ -205,9 +205,15 @@ TEST(Cores, RowsInSeveralMemoriesGiveTheReferenceBits) {
 }
 
 // Stores that go to another memory than the one beside their core: of a storage that lies in one as a whole.
-std::int64_t stores_into_one_memory(const GraphPointer& graph, Split split) {
-  const ChipConfig chip = card_of_64("cloud16");
-  const auto shared = shared_out(graph, shaped(chip, {"groups of one", 16, 1, 1}), 4, split);
+// `first`: how the first nodes are cut, in place of `split`.
+std::int64_t stores_into_one_memory(const GraphPointer& graph, Split split,
+                                    const std::vector<Split>& first = {}) {
+  const ChipConfig chip = shaped(card_of_64("cloud16"), {"groups of one", 16, 1, 1});
+  compile::ShareChoice choice{.cores = 4, .split = split, .of_nodes = {}};
+  choice.memory_of_core = {0, 1, 2, 3};
+  choice.of_nodes.assign(graph->nodes.size(), split);
+  std::ranges::copy(first, choice.of_nodes.begin());
+  const auto shared = compile::compile_shares(graph, chip, {}, choice);
   EXPECT_TRUE(shared.ok()) << shared.error().to_string();
   std::int64_t stores = 0;
   for (const isa::Program& core : shared->card.cores) {
@@ -242,6 +248,17 @@ TEST(Cores, LoadsAndCopiesOfSeveralMemoriesAreCutSoThatEachIsOfOne) {
     EXPECT_EQ(stores_into_one_memory(turned({0, 3, 2, 1}), split), 0);
     EXPECT_EQ(stores_into_one_memory(copied(), split), 0);
   }
+  // Channels of one convolution are made by all cores for their rows, those of another by one core each.
+  const auto beside = [] {
+    compile::testing::GraphBuilder builder(2386);
+    const auto x = builder.input({1, 64, 56, 56});
+    const auto by_rows = builder.conv(x, {.output_channels = 48, .kernel = 1});
+    const auto by_channels = builder.conv(x, {.output_channels = 48, .kernel = 1});
+    const auto both = builder.concat({by_rows, by_channels}, 1);
+    builder.output(builder.conv(both, {.output_channels = 64, .kernel = 3}));
+    return builder.take();
+  };
+  EXPECT_EQ(stores_into_one_memory(beside(), Split::kRows, {Split::kRows, Split::kChannels}), 0);
   std::uint64_t seed = 2386;
   for (const GraphPointer& graph : {turned({0, 2, 1, 3}), turned({0, 3, 2, 1}), copied()}) {
     check_graph(graph, card_of_64("cloud16"), seed++);
