@@ -205,7 +205,7 @@ class LogSpectra {
   // The node becomes the last sum.
   void split(Editor& editor, NodeIndex index) {
     const Node node = graph_.nodes[index];
-    const auto matmul = node.as<MatMulAttributes>();
+    const auto& matmul = node.as<MatMulAttributes>();
     const std::int64_t bins = graph_.tensor(node.inputs[1]).dims[0];
     const std::string name = graph_.tensor(node.outputs[0]).name;
     const Shape dims = graph_.tensor(node.outputs[0]).dims;
