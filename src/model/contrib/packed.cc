@@ -149,7 +149,7 @@ Refusal write_experts(Body& body) {
   }
   const auto product = [&](const std::string& x, int weights, int bias) {
     const std::string turned = body.transposed(body.in(weights), {0, 2, 1});
-    const std::string y = body.node("MatMul", {x, turned});
+    std::string y = body.node("MatMul", {x, turned});
     if (!body.has(bias)) return y;
     const std::string row = body.node(
         "Concat", {body.length(body.in(bias), 0), body.list({1}), body.length(body.in(bias), 1)},
