@@ -207,15 +207,16 @@ class MemoryPlacer {
       for (const TaskDescriptor& task : cores_[core].tasks) {
         const isa::DramAddress* from = source_of(task);
         if (from == nullptr || !placed(from->base) || whole(*from)) continue;
-        const auto parts = std::ssize(parts_of(task));
-        if (parts == 0) {
+        const std::vector<TaskDescriptor> parts = parts_of(task);
+        if (parts.empty() ||
+            !std::ranges::all_of(parts, [&](auto& part) { return of_one(part); })) {
           keep_whole(*from);
           continue;
         }
         const StorageIndex storage = storage_at(*from);
         CutReads& reads = cut[storage];
         reads.more.resize(cores_.size(), 0);
-        reads.more[core] += parts - 1;
+        reads.more[core] += std::ssize(parts) - 1;
         of_layers[{storage, task.layer}] += bytes_of(task);
       }
     }
@@ -250,7 +251,14 @@ class MemoryPlacer {
                                format_bytes(transfer.buffer.format));
   }
 
-  // The memories that have what a copy reads.
+  // More runs of a step than are named one by one count as the one range around them, for the proof as well.
+  bool of_one(const TaskDescriptor& task) {
+    return bytes_of(task) <= kBytesInRuns || is_one(sources_of(task));
+  }
+  // In runs of an element each, as many as are named.
+  static constexpr double kBytesInRuns = isa::kRunsMaxOfCores;
+
+  // The memories that have what a task reads.
   MemorySet sources_of(const TaskDescriptor& task) {
     MemorySet all = 0;
     for (std::int64_t step = 0; step < task.steps() && is_one(all); ++step) {
