@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kPrefix = "cluster:";
 
-Error invalid(const std::string& text, const std::string& why) {
+Error invalid_address(const std::string& text, const std::string& why) {
   return {ErrorCode::kInvalidArgument, fmt::format("'{}': {}", text, why)};
 }
 
@@ -147,7 +147,7 @@ Result<std::string> read_token(const std::string& path) {
 
 Result<ClusterAddress> parse_cluster_address(const std::string& text) {
   if (!is_cluster_address(text)) {
-    return invalid(text, "it is no cluster:HOST:PORT?cores=4&arch=cloud16");
+    return invalid_address(text, "it is no cluster:HOST:PORT?cores=4&arch=cloud16");
   }
   const std::string rest = text.substr(std::string(kPrefix).size());
   const std::size_t question = rest.find('?');
@@ -155,10 +155,10 @@ Result<ClusterAddress> parse_cluster_address(const std::string& text) {
   for (const std::string& master : split(rest.substr(0, question), ',')) {
     const std::size_t colon = master.rfind(':');
     if (colon == std::string::npos || colon == 0) {
-      return invalid(text, fmt::format("'{}' is no HOST:PORT of a master", master));
+      return invalid_address(text, fmt::format("'{}' is no HOST:PORT of a master", master));
     }
     if (const auto port = number("port", master.substr(colon + 1), 1, 65535); !port.ok()) {
-      return invalid(text, port.error().message);
+      return invalid_address(text, port.error().message);
     }
     address.masters.push_back(master);
   }
@@ -167,7 +167,7 @@ Result<ClusterAddress> parse_cluster_address(const std::string& text) {
   for (const std::string& pair : split(rest.substr(question + 1), '&')) {
     const std::size_t equals = pair.find('=');
     if (equals == std::string::npos) {
-      return invalid(text, fmt::format("'{}' is no KEY=VALUE", pair));
+      return invalid_address(text, fmt::format("'{}' is no KEY=VALUE", pair));
     }
     has_cores = has_cores || pair.starts_with("cores=");
     const Status done = set(address, pair.substr(0, equals), pair.substr(equals + 1));
@@ -176,8 +176,8 @@ Result<ClusterAddress> parse_cluster_address(const std::string& text) {
   }
   const auto& tls = address.messenger.tls;
   if (tls.has_value() && (tls->authority.empty() || tls->certificate.empty() || tls->key.empty())) {
-    return invalid(text,
-                   "tls_authority, tls_certificate and tls_key belong together; give all of them");
+    return invalid_address(
+        text, "tls_authority, tls_certificate and tls_key belong together; give all of them");
   }
   if (address.cards > 1 && !has_cores) address.cores = 0;
   return address;

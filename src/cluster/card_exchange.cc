@@ -6,14 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cluster/errors.h"
 #include "cluster/fields.h"
 
 namespace tessera::cluster {
-namespace {
-
-Error unavailable(std::string message) { return {ErrorCode::kUnavailable, std::move(message)}; }
-
-}  // namespace
+namespace {}  // namespace
 
 CardExchange::CardExchange(int own, std::vector<std::string> nodes, Connect connect)
     : own_(own),

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cluster/errors.h"
 #include "cluster/fields.h"
 #include "cluster/message.h"
 #include "cluster/run_details.h"
@@ -16,10 +17,6 @@ namespace tessera::cluster {
 using nlohmann::json;
 
 namespace {
-
-constexpr std::int64_t kNumberMax = std::int64_t{1} << 53;
-
-Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
 // The processor's runs follow each other without one.
 class NoTurn : public device::RunTurn {

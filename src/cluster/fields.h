@@ -10,6 +10,9 @@
 
 namespace tessera::cluster {
 
+// The largest whole number that every reader of JSON keeps.
+inline constexpr std::int64_t kNumberMax = std::int64_t{1} << 53;
+
 class Fields {
  public:
   // `what` it is, for messages. The document outlives this.

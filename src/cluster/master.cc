@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cluster/errors.h"
 #include "cluster/fields.h"
 #include "cluster/names.h"
 
@@ -22,9 +23,6 @@ constexpr const char* kFigureNames[] = {
     "runs",      "failures", "waiting",           "bytes_in",
     "bytes_out", "busy_us",  "prepared_programs", "prepared_clearings",
     "preparing"};
-
-Error unavailable(std::string message) { return {ErrorCode::kUnavailable, std::move(message)}; }
-Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
 double microseconds(steady_clock::duration time) {
   return std::chrono::duration<double, std::micro>(time).count();

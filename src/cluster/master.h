@@ -67,6 +67,8 @@ class Master {
  private:
   using Time = std::chrono::steady_clock::time_point;
   using Lock = std::unique_lock<std::mutex>;
+  // After what did not come about.
+  static constexpr std::chrono::milliseconds kBetweenTries{500};
   struct Node {
     NodeRecord record;
     store::Revision created = 0;

@@ -19,7 +19,7 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr const char* kElsewhere = "the master is at ";
-constexpr milliseconds kBetweenTries{50};
+constexpr milliseconds kBetweenAsks{50};
 
 }  // namespace
 
@@ -61,7 +61,7 @@ Result<json> MasterClient::call(json request, milliseconds patience) {
     }
     const TimePoint now = steady_clock::now();
     auto answer = call_one(endpoint, request,
-                           std::max(std::min(deadline, now + kForOne), now + kBetweenTries));
+                           std::max(std::min(deadline, now + kForOne), now + kBetweenAsks));
     if (answer.ok() && answer->contains("refused")) {
       const json& refused = (*answer)["refused"];
       return parse_error_text(refused.is_string() ? refused.get<std::string>() : "");
@@ -71,8 +71,8 @@ Result<json> MasterClient::call(json request, milliseconds patience) {
     if (last.message.starts_with(kElsewhere)) {
       named = last.message.substr(std::string(kElsewhere).size());
     }
-    if (steady_clock::now() + kBetweenTries >= deadline) return last;
-    if (turn >= masters_.size() || named.empty()) std::this_thread::sleep_for(kBetweenTries);
+    if (steady_clock::now() + kBetweenAsks >= deadline) return last;
+    if (turn >= masters_.size() || named.empty()) std::this_thread::sleep_for(kBetweenAsks);
   }
 }
 

@@ -12,12 +12,6 @@ namespace tessera::cluster {
 
 using nlohmann::json;
 
-namespace {
-
-constexpr std::chrono::milliseconds kBetweenTries{500};
-
-}  // namespace
-
 void Master::tick() {
   keep_lease();
   stand();

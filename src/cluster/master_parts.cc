@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cluster/errors.h"
 #include "cluster/master.h"
 
 namespace tessera::cluster {
@@ -13,10 +14,6 @@ namespace tessera::cluster {
 using nlohmann::json;
 
 namespace {
-
-constexpr std::chrono::milliseconds kBetweenTries{500};
-
-Error unavailable(std::string message) { return {ErrorCode::kUnavailable, std::move(message)}; }
 
 std::vector<CardState> states_of(const CardTable& table,
                                  const std::set<std::string>& without_nodes) {

@@ -14,6 +14,7 @@
 
 #include "base/deadline.h"
 #include "base/guarded.h"
+#include "cluster/errors.h"
 #include "transport/transport.h"
 
 namespace tessera::cluster {
@@ -29,8 +30,6 @@ using transport::Placement;
 
 constexpr std::size_t kQueueMax = 64;  // requests of a connection that wait; then no more are read
 constexpr std::chrono::minutes kMessageTime{10};  // of a large package over a slow network
-
-Error unavailable(std::string message) { return {ErrorCode::kUnavailable, std::move(message)}; }
 
 milliseconds time_left(TimePoint deadline) {
   return deadline == TimePoint::max() ? milliseconds::max() : time_until(deadline);

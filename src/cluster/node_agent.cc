@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/guarded.h"
+#include "cluster/errors.h"
 #include "cluster/fields.h"
 #include "cluster/names.h"
 #include "store/election.h"
@@ -15,8 +16,6 @@ namespace {
 
 using nlohmann::json;
 using std::chrono::steady_clock;
-
-Error unavailable(std::string message) { return {ErrorCode::kUnavailable, std::move(message)}; }
 
 std::int64_t nanoseconds(steady_clock::time_point time) {
   return std::chrono::nanoseconds(time.time_since_epoch()).count();

@@ -9,6 +9,7 @@
 
 #include "arch/architecture_file.h"
 #include "base/guarded.h"
+#include "cluster/errors.h"
 #include "cluster/fields.h"
 #include "package/sha256.h"
 
@@ -18,10 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::int64_t kNumberMax = std::int64_t{1} << 53;
 constexpr std::chrono::seconds kForNode{5};
-
-Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
 std::string card_text(const ChipConfig& chip) {
   return fmt::format("{:016x}", card_fingerprint(chip));

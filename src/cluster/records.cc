@@ -15,7 +15,6 @@ using nlohmann::json;
 constexpr std::int64_t kVersion = 1;
 constexpr std::int64_t kCoresMax = 1024, kCardsMax = 64;
 constexpr std::int64_t kMemoryMax = std::int64_t{1} << 50;
-constexpr std::int64_t kNumberMax = std::int64_t{1} << 53;
 
 bool is_hexadecimal(const std::string& text) {
   return std::ranges::all_of(

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "arch/architecture_file.h"
+#include "cluster/errors.h"
 #include "cluster/fields.h"
 #include "cluster/message.h"
 #include "cluster/package_cache.h"
@@ -22,10 +23,6 @@ namespace tessera::cluster {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::int64_t kNumberMax = std::int64_t{1} << 53;
-
-Error unavailable(std::string message) { return {ErrorCode::kUnavailable, std::move(message)}; }
 
 // A network on a node, or on the one that followed it.
 class LoadedRemote : public device::Loaded {

@@ -46,6 +46,22 @@ Result<SplitModel> split_model(const graph::Graph& graph, const ChipConfig& chip
   return SplitModel(graph, setting, cards, std::move(drafts));
 }
 
+Result<ModelledChoice> model_choice(const graph::Graph& graph, const ChipConfig& chip,
+                                    const CompileOptions& options, const ShareChoice& choice,
+                                    int cards) {
+  TESSERA_TRY(ShareSetting setting, share_setting(chip, options, choice));
+  auto found = draft_in_any_views(graph, setting);
+  if (!found.ok()) {
+    return found.error().with_context(
+        fmt::format("compiling '{}' for {} cores", graph.name, choice.cores));
+  }
+  std::vector<ShareDraft> drafts;
+  drafts.push_back(std::move(*found));
+  const SplitModel model(graph, setting, cards, std::move(drafts));
+  const std::vector<Split> only(graph.nodes.size());
+  return ModelledChoice{model.run(only), model.costs(only)};
+}
+
 Result<ChosenSplits> choose_and_estimate(const graph::Graph& graph, const ChipConfig& chip,
                                          const CompileOptions& options, const ShareChoice& base,
                                          int cards) {

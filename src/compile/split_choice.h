@@ -65,6 +65,16 @@ class SplitChooser {
   std::map<Key, ChosenSplits> found_;
 };
 
+// What the model says of one choice of splits by the tasks that it gives: more than it knows while choosing, since
+// where blocks of the state buffer come to lie, and which results stay there, depends on all layers.
+struct ModelledChoice {
+  ModelRun run;
+  std::vector<LayerCost> costs;
+};
+Result<ModelledChoice> model_choice(const graph::Graph& graph, const ChipConfig& chip,
+                                    const CompileOptions& options, const ShareChoice& choice,
+                                    int cards = 1);
+
 // The model that it chooses by. The graph outlives it.
 Result<SplitModel> split_model(const graph::Graph& graph, const ChipConfig& chip,
                                const CompileOptions& options, const ShareChoice& base,

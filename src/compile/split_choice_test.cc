@@ -125,5 +125,42 @@ TEST(SplitChoice, HasGridsWhereTheNetworkIsFasterByAHundredth) {
   EXPECT_GE(with_grids, 1);
 }
 
+// Where all layers are cut one way the tasks of the choice are those that the model knows while it chooses.
+TEST(SplitChoice, IsModelledByItsTasksAsWhileChoosingWhereAllIsCutAlike) {
+  const ChipConfig chip = *load_chip_config("cloud16");
+  for (std::uint64_t seed = 5300; seed < 5320; ++seed) {
+    const GraphPointer graph = testing::random_graph(seed);
+    for (const int cores : {2, 16}) {
+      SCOPED_TRACE(::testing::Message() << seed << " on " << cores);
+      ShareChoice choice = on_cores(chip, cores);
+      const auto model = split_model(*graph, chip, {}, choice);
+      ASSERT_TRUE(model.ok()) << model.error().to_string();
+      choice.of_nodes.assign(graph->nodes.size(), Split::kRows);
+      const auto made = model_choice(*graph, chip, {}, choice);
+      ASSERT_TRUE(made.ok()) << made.error().to_string();
+      const ModelRun choosing = model->run(choice.of_nodes);
+      EXPECT_DOUBLE_EQ(made->run.cycles, choosing.cycles);
+      EXPECT_EQ(made->run.shares, choosing.shares);
+    }
+  }
+}
+
+// A layer that reads a quarter of what another made: no more than that goes to everyone.
+TEST(SplitModel, WhatNobodyReadsOfAStorageGoesNowhere) {
+  const ChipConfig chip = *load_chip_config("cloud16");
+  testing::GraphBuilder builder(1);
+  const graph::TensorId made = builder.unary(builder.input({1, 64, 8, 8}), UnaryFunction::kTanh);
+  const graph::TensorId part = builder.slice(made, 1, 16, 16);
+  builder.output(builder.conv(part, {.output_channels = 64}));
+  const GraphPointer graph = builder.take();
+  const auto model = split_model(*graph, chip, {}, on_cores(chip, 16));
+  ASSERT_TRUE(model.ok()) << model.error().to_string();
+  const std::vector<LayerCost> costs = model->costs({Split::kRows, Split::kRows, Split::kChannels});
+  const double bytes = 16 * 8 * 8 * 2;
+  double bus = 0;
+  for (const LayerCost& cost : costs) bus += cost.bus;
+  EXPECT_EQ(bus, bytes / static_cast<double>(chip.card.load_save.broadcast_bytes));
+}
+
 }  // namespace
 }  // namespace tessera::compile

@@ -189,7 +189,8 @@ class SplitModel::Implementation {
   // A node without a layer that has a grid is by rows there.
   void find_ways() {
     constexpr auto kGrid = static_cast<std::uint8_t>(Split::kGrid);
-    counts_.assign(graph_.nodes.size(), kGrid);
+    counts_.assign(graph_.nodes.size(),
+                   static_cast<std::uint8_t>(std::min<std::size_t>(kGrid, drafts_.size())));
     for (std::size_t i = 0; drafts_.size() > kGrid && i < layers().size(); ++i) {
       const graph::NodeIndex node = layers()[i].node;
       if (drafts_[kGrid].work[i].way != ShareWay::kGrid || node < 0) continue;
@@ -530,16 +531,24 @@ class SplitModel::Implementation {
     return traffic;
   }
 
+  // Of a storage: what at least one core reads.
+  static double bytes_read(const SplitOperand& operand, std::size_t own) {
+    if (!operand.read[own]) return operand.bytes;
+    PlaneRegion all;
+    for (const PlaneRegion& region : *operand.read[own]) all = hull(all, region);
+    return std::min(operand.bytes, static_cast<double>(all.elements() * operand.element));
+  }
+
   // Stored by all, and read by each as far as it needs it.
   Traffic everything(const SplitOperand& operand, std::size_t own, const Ends& ends) const {
     const auto memories = static_cast<double>(memories_);
-    const double bytes = operand.bytes;
+    const double bytes = bytes_read(operand, own);
     const double wanted = sum(operand.taken[own]);
     const bool shared = wanted >= 2 * bytes;
     Traffic traffic{.crosses = true,
                     .movement = shared ? Movement::kToEveryone : Movement::kForward};
     const double loaded = setting_.choice.share_loads ? std::min(wanted, bytes) : wanted;
-    traffic.stored = bytes * ends.store_padding;
+    traffic.stored = operand.bytes * ends.store_padding;
     traffic.loaded = loaded * ends.load->padding();
     traffic.bus = shared && setting_.choice.share_loads ? bytes : 0;
     const double moved = std::min(wanted, bytes) * (memories - 1) / memories;

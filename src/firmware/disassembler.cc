@@ -21,19 +21,19 @@ using isa::TensorSlot;
 std::string slot_text(const TensorSlot& slot) {
   const std::string outside =
       slot.dense_dims.empty() ? "" : " blocks_of " + integers_text(slot.dense_dims);
-  return fmt::format("{} tensor {} {} {}{} at {} + {}\n", quoted(slot.name), slot.tensor,
+  return fmt::format("{} tensor {} {} {}{} at {} + {}\n", in_quotes(slot.name), slot.tensor,
                      format_name(slot.format), integers_text(slot.dims), outside,
                      kRegionNames[static_cast<std::size_t>(slot.address.base)],
                      slot.address.offset);
 }
 
 std::string layer_text(const LayerHint& hint) {
-  std::string out = fmt::format("layer {} kind {} dims {} macs {}", quoted(hint.name),
-                                quoted(hint.kind), integers_text(hint.output_dims), hint.macs);
+  std::string out = fmt::format("layer {} kind {} dims {} macs {}", in_quotes(hint.name),
+                                in_quotes(hint.kind), integers_text(hint.output_dims), hint.macs);
   if (!hint.origins.empty()) {
     out += " origins [";
     for (std::size_t i = 0; i < hint.origins.size(); ++i) {
-      out += (i == 0 ? "" : ", ") + quoted(hint.origins[i]);
+      out += (i == 0 ? "" : ", ") + in_quotes(hint.origins[i]);
     }
     out += "]";
   }
@@ -57,18 +57,18 @@ std::string weights_text(const Program& program, const DisassembleOptions& optio
   if (bytes == 0) return "";
   if (options.weights != WeightsPlace::kInline) {
     return fmt::format("weights {} {} bytes {} sha256 \"{}\"\n",
-                       options.weights == WeightsPlace::kFile ? "file" : "of", quoted(options.file),
-                       bytes, sha256_text(program.weights));
+                       options.weights == WeightsPlace::kFile ? "file" : "of",
+                       in_quotes(options.file), bytes, sha256_text(program.weights));
   }
   return fmt::format("weights bytes {} ", bytes) + hex_text(program.weights);
 }
 
 // The step's body, and the constants that it takes.
 std::string body_text(const HostStep& step) {
-  std::string out = "    graph " + quoted(step.body) + "\n";
+  std::string out = "    graph " + in_quotes(step.body) + "\n";
   for (const isa::StepConstant& constant : step.constants) {
     const Tensor& value = *constant.value;
-    out += fmt::format("    constant {} {} {} bytes {} ", quoted(constant.name),
+    out += fmt::format("    constant {} {} {} bytes {} ", in_quotes(constant.name),
                        format_name(value.format), integers_text(value.dims), value.bytes.size()) +
            hex_text(value.bytes);
   }
@@ -98,8 +98,8 @@ std::string segment_text(const Segment& segment) {
 std::string disassemble(const Program& program, const DisassembleOptions& options) {
   std::string out =
       fmt::format("; {} tasks in {} segments for {}\nprogram 1\n", program.tasks.size(),
-                  program.segments.size(), quoted(program.chip_name));
-  out += fmt::format("chip {} fingerprint {:#018x}\n", quoted(program.chip_name),
+                  program.segments.size(), in_quotes(program.chip_name));
+  out += fmt::format("chip {} fingerprint {:#018x}\n", in_quotes(program.chip_name),
                      program.chip_fingerprint);
   out += fmt::format("regions workspace {} input {} output {}\n", program.workspace_bytes,
                      program.input_bytes, program.output_bytes);
@@ -129,8 +129,8 @@ std::string disassemble(const Program& program, const DisassembleOptions& option
     if (task.layer != layer && task.layer < program.hints.size()) {
       // A name may hold anything; in a comment it stays on its line.
       out += fmt::format("\n; layer {}: {} {} {}\n", task.layer,
-                         quoted(program.hints[task.layer].name),
-                         quoted(program.hints[task.layer].kind),
+                         in_quotes(program.hints[task.layer].name),
+                         in_quotes(program.hints[task.layer].kind),
                          integers_text(program.hints[task.layer].output_dims));
       layer = task.layer;
     }

@@ -21,7 +21,7 @@ std::string shown(const Token& token) {
     case TokenKind::kEndOfText:
       return "the end of the text";
     case TokenKind::kString:
-      return quoted(token.text.substr(0, 40));
+      return in_quotes(token.text.substr(0, 40));
     default:
       return "'" + token.text.substr(0, 40) + "'";
   }
@@ -29,7 +29,7 @@ std::string shown(const Token& token) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (std::size_t at = 0; at < text.size();) {
     const Character c = character_at(text, at);

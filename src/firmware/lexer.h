@@ -92,6 +92,6 @@ class Lexer {
 
 // A string as it is written between quotes; characters that a terminal would obey as \xNN, a byte
 // each.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 }  // namespace tessera::firmware

@@ -326,7 +326,7 @@ class ProgramParser {
       return lexer_.error(place,
                           fmt::format("constant {} has {} bytes, its shape {}, the text says "
                                       "{}",
-                                      quoted(name), tensor->bytes.size(), bytes, count));
+                                      in_quotes(name), tensor->bytes.size(), bytes, count));
     }
     const auto before =
         std::find_if(constants.begin(), constants.end(),

@@ -21,7 +21,7 @@ namespace tessera::graph {
 namespace {
 
 // Characters that a terminal would obey as \xNN, a byte each.
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   std::string result = "\"";
   for (std::size_t at = 0; at < text.size();) {
     const Character c = character_at(text, at);
@@ -62,7 +62,7 @@ std::string text(Integer value) {
   return std::to_string(value);
 }
 std::string text(float value) { return fmt::format("{}", value); }
-std::string text(const std::string& value) { return quoted(value); }
+std::string text(const std::string& value) { return in_quotes(value); }
 std::string text(MatrixKind value) { return name_of(value); }
 std::string text(Format value) { return std::string(format_name(value)); }
 std::string text(LongFormat value) { return value == LongFormat::kExact ? "exact" : "q34_40"; }
@@ -77,16 +77,16 @@ std::string text(const Activation& value) {
          text(value.beta) + ")";
 }
 std::string text(const Affine& value) {
-  return "(" + text(value.scale) + ", " + text(value.zero_point) + ")";
+  return fmt::format("({}, {})", text(value.scale), text(value.zero_point));
 }
 
 template <typename T>
 std::string text(const std::vector<T>& values);
 
 std::string text(const CopyBox& box) {
-  return "(" + text(box.input) + ", " + text(box.input_offset) + ", " + text(box.output_offset) +
-         ", " + text(box.extents) + ", " + text(box.input_strides) + ", " +
-         text(box.output_strides) + ")";
+  return fmt::format("({}, {}, {}, {}, {}, {})", text(box.input), text(box.input_offset),
+                     text(box.output_offset), text(box.extents), text(box.input_strides),
+                     text(box.output_strides));
 }
 
 std::string text(const Tensor& tensor) {
@@ -98,7 +98,7 @@ std::string text(const Tensor& tensor) {
 }
 
 std::string text(const std::shared_ptr<const model::Subgraph>& subgraph) {
-  return quoted(subgraph == nullptr ? "" : subgraph->name);
+  return in_quotes(subgraph == nullptr ? "" : subgraph->name);
 }
 
 constexpr const char* kAttributeTypes[] = {"int",  "float",  "string",  "tensor",
@@ -108,7 +108,7 @@ std::string text(const model::Attributes& attributes) {
   std::string result = "{";
   for (const auto& [name, value] : attributes) {
     if (result.size() > 1) result += ", ";
-    result += quoted(name) + " " + kAttributeTypes[value.index()] + " ";
+    result += in_quotes(name) + " " + kAttributeTypes[value.index()] + " ";
     result += std::visit([](const auto& held) { return text(held); }, value);
   }
   return result + "}";
@@ -133,7 +133,7 @@ struct Writer {
     } else {
       if (value == otherwise) return;
     }
-    line += std::string(" ") + name + "=" + text(value);
+    line += fmt::format(" {}={}", name, text(value));
   }
 };
 
@@ -141,14 +141,14 @@ std::string ids(const std::vector<TensorId>& list) {
   std::string result = "(";
   for (const TensorId id : list) {
     if (result.size() > 1) result += ", ";
-    result += "%" + std::to_string(id.value);
+    result += fmt::format("%{}", id.value);
   }
   return result + ")";
 }
 
 std::string node_line(const Node& node) {
   Writer writer;
-  writer.line = std::string(node_kind_name(node.kind())) + " " + quoted(node.name) + " " +
+  writer.line = std::string(node_kind_name(node.kind())) + " " + in_quotes(node.name) + " " +
                 ids(node.inputs) + " -> " + ids(node.outputs);
   std::visit([&](const auto& attributes) { visit_attributes(writer, attributes); },
              node.attributes);
@@ -159,11 +159,11 @@ std::string node_line(const Node& node) {
 
 std::string dump(const Graph& graph) {
   std::string result =
-      "graph " + quoted(graph.name) + " " + std::string(format_name(graph.vector_format)) + "\n";
-  for (const std::string& note : graph.notes) result += "note " + quoted(note) + "\n";
+      "graph " + in_quotes(graph.name) + " " + std::string(format_name(graph.vector_format)) + "\n";
+  for (const std::string& note : graph.notes) result += "note " + in_quotes(note) + "\n";
   for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
     const TensorInfo& tensor = graph.tensors[i];
-    result += "tensor %" + std::to_string(i) + " " + quoted(tensor.name) + " " +
+    result += "tensor %" + std::to_string(i) + " " + in_quotes(tensor.name) + " " +
               std::string(format_name(tensor.format)) + " " + text(tensor.dims) +
               (tensor.dense_dims.empty() ? "" : " blocks_of " + text(tensor.dense_dims)) +
               (tensor.constant != nullptr ? " constant\n" : "\n");

@@ -64,7 +64,7 @@ std::string base64(std::span<const std::byte> bytes) {
 }
 
 // A C++ string literal.
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
     const auto code = static_cast<unsigned char>(c);
@@ -176,7 +176,7 @@ class CppText {
     line(fmt::format("const int {} = {};", count, ports.size()));
     line(fmt::format("const PortInfo {}[] = {{", name));
     for (const Port& port : ports) {
-      line(fmt::format("    {{{}, {}}},", port.value.value, quoted(port.name)));
+      line(fmt::format("    {{{}, {}}},", port.value.value, in_quotes(port.name)));
     }
     line("    {0, \"\"},\n};\n");
   }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 8;
 
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
@@ -50,7 +50,7 @@ class PythonText {
     write_ports("INPUTS", software_.inputs);
     write_ports("OUTPUTS", software_.outputs);
     write_constants();
-    line(fmt::format("WEIGHTS = {}", quoted(weights_name)));
+    line(fmt::format("WEIGHTS = {}", in_quotes(weights_name)));
     line(fmt::format("WEIGHTS_BYTES = {}\n\n", module_.weights.size()));
     module_.text += dialect_.head;
     line("    def prepare(self):");
@@ -70,7 +70,7 @@ class PythonText {
     line(fmt::format("{} = [  # name, type, extents", name));
     for (const Port& port : ports) {
       const Value& value = software_.value(port.value);
-      line(fmt::format("    ({}, \"{}\", {}),", quoted(port.name), numpy_name(value.format),
+      line(fmt::format("    ({}, \"{}\", {}),", in_quotes(port.name), numpy_name(value.format),
                        python_tuple(value.dims)));
     }
     line("]");
@@ -106,7 +106,7 @@ class PythonText {
     line("TRAINED = {  # number: name");
     for (const ValueId id : schedule_.constants) {
       const Value& value = software_.value(id);
-      if (value.trained) line(fmt::format("    {}: {},", id.value, quoted(value.name)));
+      if (value.trained) line(fmt::format("    {}: {},", id.value, in_quotes(value.name)));
     }
     line("}");
     line("ELEMENTS = {  # number: those of its step and zero point, lowest and highest, type");

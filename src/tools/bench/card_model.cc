@@ -82,7 +82,7 @@ Row run(const std::string& name, const Network& network, int cores, const CardMo
 }
 
 struct Means {
-  MeanError networks, shares, shares_by_time;
+  MeanError networks, while_choosing, shares, shares_by_time;
 };
 
 Means means_of(const std::vector<Row>& rows) {
@@ -90,6 +90,7 @@ Means means_of(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     if (!row.error.empty()) continue;
     means.networks.add(row.run.error());
+    means.while_choosing.add(row.run.error_while_choosing());
     if (row.run.shares.empty()) continue;
     means.shares.add(row.run.share_error());
     means.shares_by_time.add(row.run.share_error_by_time());
@@ -126,12 +127,14 @@ void print(const std::vector<Row>& rows) {
   }
   const Means means = means_of(rows);
   show_lines(fmt::format(
-      "{}\n{}{}mean error of a network: {}, worst {}\nmean error of a share: {}, by time {}\n\n"
+      "{}\n{}{}mean error of a network: {}, worst {}; while splits are chosen: {}, worst {}\n"
+      "mean error of a share: {}, by time {}\n\n"
       "used: cores that have a part\n"
       "shares: parts of layers, a core's each: what the busiest of its engines takes\n"
       "of a share: its error on average; by time: where each counts as much as it takes\n",
       table.text(110), errors, random, percent(means.networks.mean()),
-      percent(means.networks.worst), percent(means.shares.mean()),
+      percent(means.networks.worst), percent(means.while_choosing.mean()),
+      percent(means.while_choosing.worst), percent(means.shares.mean()),
       percent(means.shares_by_time.mean())));
 }
 
@@ -145,6 +148,8 @@ nlohmann::json to_json(const Row& row) {
                {"model_cycles", row.run.model_cycles},
                {"card_cycles", row.run.card_cycles},
                {"error", row.run.error()},
+               {"chosen_by_cycles", row.run.chosen_by_cycles},
+               {"error_while_choosing", row.run.error_while_choosing()},
                {"shares", row.run.shares.size()},
                {"share_error", row.run.share_error()},
                {"share_error_by_time", row.run.share_error_by_time()}});

@@ -144,7 +144,7 @@ Result<nlohmann::json> try_point(const SweepArguments& arguments, const std::vec
 
 // ---- an array job ----
 
-std::string quoted(const std::string& word) {
+std::string in_quotes(const std::string& word) {
   std::string text = "'";
   for (const char c : word) text += c == '\'' ? std::string(R"('\'')") : std::string(1, c);
   return text + "'";
@@ -169,7 +169,7 @@ std::string task_command(const SweepArguments& arguments) {
   for (const std::string& text : model.shapes) words.insert(words.end(), {"--shape", text});
   if (!model.format.empty()) words.insert(words.end(), {"--format", model.format});
   std::string command;
-  for (const std::string& word : words) command += quoted(word) + " ";
+  for (const std::string& word : words) command += in_quotes(word) + " ";
   return command + "--point \"$SLURM_ARRAY_TASK_ID\"";
 }
 

@@ -95,9 +95,9 @@ void add_share(const ModelledShare& share, ModelledLayer& layer, CardModelRun& r
 
 }  // namespace
 
-double CardModelRun::error() const {
+double CardModelRun::error_of(double cycles) const {
   const auto card = static_cast<double>(card_cycles);
-  return card == 0 ? 0 : (model_cycles - card) / card;
+  return card == 0 ? 0 : (cycles - card) / card;
 }
 
 double CardModelRun::share_error() const {
@@ -125,12 +125,16 @@ void MeanError::add(double error) {
 
 namespace {
 
+// Fewer cores than there are belong to one card.
+int cards_of(const CardPlacement& placement, const ShareChoice& choice) {
+  return choice.cores < static_cast<int>(placement.core.size()) ? 1 : placement.cards;
+}
+
 // The model of the cores that a choice is for.
 Result<compile::SplitModel> model_of(const NetworkState& network, const CardPlacement& placement,
                                      const ShareChoice& choice) {
-  const bool fewer = choice.cores < static_cast<int>(placement.core.size());
   return compile::split_model(*network.package.graph, network.chip, {.kernels = network.kernels},
-                              choice, fewer ? 1 : placement.cards);
+                              choice, cards_of(placement, choice));
 }
 
 struct DrawnSplits {
@@ -193,14 +197,19 @@ Result<CardModelRun> run_card_model(const NetworkState& network, const CardPlace
   const graph::Graph& graph = *network.package.graph;
   ShareChoice choice = shared.choice;
   if (choice.of_nodes.empty()) choice.of_nodes.assign(graph.nodes.size(), choice.split);
-  TESSERA_TRY(const compile::SplitModel model, model_of(network, placement, choice));
-  const compile::ModelRun modelled = model.run(choice.of_nodes);
-  const std::vector<compile::LayerCost> costs = model.costs(choice.of_nodes);
+  TESSERA_TRY(const compile::SplitModel choosing, model_of(network, placement, choice));
+  TESSERA_TRY(const compile::ModelledChoice made,
+              compile::model_choice(graph, network.chip, {.kernels = network.kernels}, choice,
+                                    cards_of(placement, choice)));
+  const compile::ModelRun& modelled = made.run;
+  const std::vector<compile::LayerCost>& costs = made.costs;
   CardModelRun run;
   run.cores = choice.cores;
   run.model_cycles = modelled.cycles;
+  run.chosen_by_cycles = choosing.estimate(choice.of_nodes);
   if (choice.cores == 1 && network::runs_one_core_program(network.chip)) {
     TESSERA_TRY(run.model_cycles, network::predicted_cycles(network));
+    run.chosen_by_cycles = run.model_cycles;
   }
   OnCores times(shared.layers.size(), std::vector<OnCore>(shared.card.cores.size()));
   TESSERA_TRY(run.card_cycles, run_card(shared.card, network.chip, placement, times));

@@ -1,5 +1,6 @@
-// The performance model that splits are chosen by (compile/split_model.h) against the virtual card: the same
-// network, cores and splits in both.
+// The performance model (compile/split_model.h) against the virtual card: the same network, cores and splits in
+// both. While it chooses splits it knows each layer cut each way everywhere; of what is chosen, the tasks that are
+// made.
 //
 //   share: a core's part of a layer; how long its array or its lanes work on it, or what moves it where these do
 //   not
@@ -38,17 +39,22 @@ struct ModelledLayer {
 };
 
 struct CardModelRun {
-  int cores = 1;  // that have a part in it
-  double model_cycles = 0;
+  int cores = 1;                // that have a part in it
+  double model_cycles = 0;      // of the tasks that are made
+  double chosen_by_cycles = 0;  // while it chose
   std::int64_t card_cycles = 0;
   std::vector<ModelledLayer> layers;  // by layer; those without a share have none
   std::vector<ModelledShare> shares;
 
   // A part of the card's time; positive where the model takes too long.
-  double error() const;
+  double error() const { return error_of(model_cycles); }
+  double error_while_choosing() const { return error_of(chosen_by_cycles); }
   // Of all shares on average: each counts as much, or as much as its time on the card.
   double share_error() const;
   double share_error_by_time() const;
+
+ private:
+  double error_of(double cycles) const;
 };
 
 // With the splits that program_for_cores() chooses, or all layers cut one way. Errors as of that, and of a
