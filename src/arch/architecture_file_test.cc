@@ -475,5 +475,15 @@ TEST(ChipConfigDocument, IsWhatTheTableSays) {
   EXPECT_EQ(file_text(path), chip_config_markdown()) << "write it again with `make docs`";
 }
 
+TEST(ChipConfig, ARequestForDescriptorsIsWhatTheFileSaysOrAChannelsUpTo4KiB) {
+  ChipConfig chip;
+  chip.dma.request_bytes = 16384;
+  EXPECT_EQ(descriptor_request_bytes(chip), 4096);
+  chip.dma.request_bytes = 1024;
+  EXPECT_EQ(descriptor_request_bytes(chip), 1024);
+  chip.task_manager.fetch_bytes = 8192;
+  EXPECT_EQ(descriptor_request_bytes(chip), 8192);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -123,7 +123,7 @@ struct TaskManagerConfig {
   std::int32_t configuration_words_per_cycle = 4;
   std::int32_t dispatch_cycles = 4;
   std::int32_t configuration_sets = 2;  // of registers, in the neural and the planar engine
-  std::int32_t fetch_bytes = 0;         // of a request for descriptors; 0: dma.request_bytes
+  std::int32_t fetch_bytes = 0;  // of a request for descriptors; 0: see descriptor_request_bytes()
   std::int32_t guaranteed_entries = 0;  // of the task buffer, to each network of several
 };
 
@@ -176,5 +176,9 @@ struct ChipConfig {
   FormatsConfig formats;
   CardConfig card;
 };
+
+// Of a request for descriptors. Where the file says nothing, a channel's request, or 4 KiB: a buffer of two is small
+// enough to be there.
+std::int64_t descriptor_request_bytes(const ChipConfig& chip);
 
 }  // namespace tessera

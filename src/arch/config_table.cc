@@ -304,7 +304,7 @@ constexpr std::array kKeys = {
               "words of a task descriptor written to components in a cycle"},
     ConfigKey{"task_manager", "fetch_bytes", manager<&Manager::fetch_bytes>, 0, kMebi,
               "bytes of a request for task descriptors, two of which are on their way; 0: "
-              "`dma.request_bytes`",
+              "`dma.request_bytes`, or 4096",
               true},
     ConfigKey{"task_manager", "dispatch_cycles", manager<&Manager::dispatch_cycles>, 0, 10'000,
               "cycles from the arbiter's choice to the first configuration word"},

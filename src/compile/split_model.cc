@@ -697,8 +697,7 @@ class SplitModel::Implementation {
       }
     }
     const ChipConfig& chip = setting_.chip;
-    const std::int64_t asked =
-        chip.task_manager.fetch_bytes != 0 ? chip.task_manager.fetch_bytes : chip.dma.request_bytes;
+    const std::int64_t asked = descriptor_request_bytes(chip);
     std::vector<double> in_turn(memories_, kMemoryCycles / 2);
     std::vector<ProgramFetch> result;
     for (std::size_t core = 0; core < cores_; ++core) {

@@ -183,9 +183,7 @@ class Predictor {
 
   // A request of the task manager.
   Cycles first_fetch(std::int64_t tasks) const {
-    const std::int64_t request = chip_.task_manager.fetch_bytes != 0
-                                     ? chip_.task_manager.fetch_bytes
-                                     : std::min(chip_.dma.request_bytes, 4096);
+    const std::int64_t request = descriptor_request_bytes(chip_);
     const DramCosts costs = dram_costs(chip_);
     return kRowCycles + costs.latency +
            costs.cycles(std::min(tasks * (kTransferWords + kComputeWords) * 2, request)) +

@@ -13,7 +13,6 @@ namespace {
 
 // Stream requests on their way.
 constexpr std::size_t kRequestsAhead = 2;
-constexpr std::int64_t kStreamRequestMax = 4096;  // a buffer of two is small enough to be there
 
 }  // namespace
 
@@ -224,10 +223,7 @@ void TaskManager::issue(Cycles now) {
   while (requested_ < end && request_ends_.size() < kRequestsAhead + stale_ &&
          !request_ends_.full()) {
     // The buffer holds two requests' worth of the stream, and always the next descriptor.
-    const std::int64_t request =
-        chip_.task_manager.fetch_bytes != 0
-            ? chip_.task_manager.fetch_bytes
-            : std::min<std::int64_t>(chip_.dma.request_bytes, kStreamRequestMax);
+    const std::int64_t request = descriptor_request_bytes(chip_);
     const std::int64_t head = stream_offset(queue, queue.head);
     const std::int64_t next = stream_offset(queue, std::min(queue.head + 1, queue.tail));
     if (requested_ - head >= std::max(2 * request, next - head)) return;
