@@ -94,8 +94,8 @@ function(tessera_target name)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
                                             $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
   # GCC 12 sees overlapping copies (-Wrestrict) and copies of negative sizes (-Warray-bounds) inside
-  # std::string, and writes beyond the end inside fmt (-Wstringop-overflow), where there are none. Clang 19 warns of a call that
-  # std::stable_sort of GCC 12's library makes.
+  # std::string, and writes beyond the end inside fmt (-Wstringop-overflow), where there are none.
+  # Clang 19 warns of a call that std::stable_sort of GCC 12's library makes.
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -ffp-contract=off
                                          $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
                                          $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>

@@ -10,7 +10,6 @@
 #include "cluster/fields.h"
 
 namespace tessera::cluster {
-namespace {}  // namespace
 
 CardExchange::CardExchange(int own, std::vector<std::string> nodes, Connect connect)
     : own_(own),
