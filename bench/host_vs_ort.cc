@@ -49,6 +49,7 @@ struct Arguments {
   std::string arch = "tessera128";
   int rounds = 15;
   int threads = 2;
+  int layers = 5;      // listed of each of the slowest models
   bool brief = false;  // no layers of models that are slower, no emulation in PyTorch
   bool json = false;
   std::string instructions = "all";  // that the host device may use
@@ -384,7 +385,7 @@ Status run(Arguments arguments) {
                            .instructions = there,
                            .rounds = arguments.rounds,
                            .threads = arguments.threads,
-                           .layers = !arguments.brief,
+                           .layers = arguments.brief ? 0 : arguments.layers,
                            .json = arguments.json},
                           *ort);
   }
@@ -429,6 +430,11 @@ int main_with(int argc, char** argv) {
   app.add_option("--threads", arguments.threads, "threads of each side")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
+  app.add_option(
+         "--layers", arguments.layers,
+         "of --models: how many of the slowest layers are listed for each of the slowest models")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1'000'000));
   app.add_flag("--brief", arguments.brief,
                "leave out the layers of slower models and emulation in PyTorch");
   app.add_option("--instructions", arguments.instructions,

@@ -29,7 +29,6 @@ constexpr std::chrono::milliseconds kPause{120};  // as host_vs_ort.cc says
 constexpr int kWarmUp = 2;
 constexpr double kCosineMin = 0.98;
 constexpr std::size_t kWorst = 10;        // models whose layers are shown
-constexpr std::size_t kLayersShown = 5;   // of each
 constexpr double kLargeMilliseconds = 1;  // of ONNX Runtime's least time: a large model
 
 struct ModelFile {
@@ -349,7 +348,7 @@ Status look_at_worst(const StoredModels& what, const std::vector<ModelFile>& fil
     TESSERA_TRY(auto layers, layer_times(*prepared.network, prepared.network_inputs, what.threads,
                                          kLayerRuns, theirs));
     rows[i].kinds = times_by_kind(layers);
-    rows[i].slowest = slowest_layers(std::move(layers), kLayersShown);
+    rows[i].slowest = slowest_layers(std::move(layers), static_cast<std::size_t>(what.layers));
   }
   return {};
 }
@@ -374,7 +373,7 @@ Status measure_stored(const StoredModels& what, OnnxRuntimeServer& ort) {
                  fmt::format("none of the {} models was measured; the first, '{}': {}", rows.size(),
                              rows[0].name, rows[0].skipped)};
   }
-  if (what.layers) TESSERA_RETURN_IF_ERROR(look_at_worst(what, files, ort, rows));
+  if (what.layers > 0) TESSERA_RETURN_IF_ERROR(look_at_worst(what, files, ort, rows));
   what.json ? print_json(what, rows, ort.version()) : print_table(what, rows, ort.version());
   return {};
 }

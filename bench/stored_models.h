@@ -20,8 +20,8 @@ struct StoredModels {
   std::string instructions;  // as --instructions says, for the lines
   int rounds = 15;           // measured ones
   int threads = 2;
-  bool layers = true;  // of the worst models
-  bool json = false;   // one JSON object; else a table
+  int layers = 5;     // listed of each of the worst models; 0: none
+  bool json = false;  // one JSON object; else a table
 };
 
 // What either side cannot run is left out, with the reason. kInvalidArgument: a folder cannot be

@@ -66,11 +66,17 @@ function(tessera_library name)
   tessera_standard_headers(${name} 3)
 endfunction()
 
-# tessera_standard_headers(NAME LEVEL): NAME, which is compiled at -OLEVEL, takes the standard library
+# tessera_standard_headers(NAME LEVEL [COMMAND]): NAME, which is compiled at -OLEVEL, takes the standard library
 # precompiled; reading it takes a second for each source otherwise. One set for each level, made at its
-# first use. A library says what it includes all the same: the checks read sources without them.
+# first use. COMMAND: options, JSON and fmt as well, four seconds more. A library says what it includes all
+# the same: the checks read sources without them.
 function(tessera_standard_headers name level)
-  set(headers tessera_standard_headers_${level})
+  cmake_parse_arguments(ARG "COMMAND" "" "" ${ARGN})
+  if(ARG_COMMAND)
+    set(headers tessera_command_headers_${level})
+  else()
+    set(headers tessera_standard_headers_${level})
+  endif()
   if(NOT TARGET ${headers})
     set(source ${PROJECT_BINARY_DIR}/${headers}.cc)
     file(CONFIGURE OUTPUT ${source} CONTENT "")
@@ -83,6 +89,10 @@ function(tessera_standard_headers name level)
                               <optional> <queue> <random> <set> <span> <sstream> <string>
                               <string_view> <thread> <tuple> <unordered_map> <unordered_set> <utility>
                               <variant> <vector>)
+    if(ARG_COMMAND)
+      target_link_libraries(${headers} PRIVATE CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json)
+      target_precompile_headers(${headers} PRIVATE <CLI/CLI.hpp> <fmt/format.h> <nlohmann/json.hpp>)
+    endif()
   endif()
   set_target_properties(${name} PROPERTIES PRECOMPILE_HEADERS_REUSE_FROM ${headers})
   add_dependencies(${name} ${headers})
@@ -104,17 +114,21 @@ function(tessera_target name)
                                          $<$<BOOL:${TESSERA_WERROR}>:-Werror>)
 endfunction()
 
-# tessera_light_optimisation(NAME [EXCEPT a.cc ...]): for folders that read options and texts and
+# tessera_light_optimisation(NAME [COMMAND] [EXCEPT a.cc ...]): for folders that read options and texts and
 # write pages, where nothing takes long. They compile in half the time at -O1; what computes, and the
-# EXCEPT sources, keep -O3.
+# EXCEPT sources, keep -O3. COMMAND: most sources of NAME read options or make JSON.
 function(tessera_light_optimisation name)
-  cmake_parse_arguments(ARG "" "" "EXCEPT" ${ARGN})
+  cmake_parse_arguments(ARG "COMMAND" "" "EXCEPT" ${ARGN})
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   get_target_property(own_headers ${name} PRECOMPILE_HEADERS)
   if(NOT own_headers)
     # As the libraries, whose precompiled headers it takes, and not as a program (-fPIE).
     target_compile_options(${name} PRIVATE -fPIC)
-    tessera_standard_headers(${name} 1)
+    if(ARG_COMMAND)
+      tessera_standard_headers(${name} 1 COMMAND)
+    else()
+      tessera_standard_headers(${name} 1)
+    endif()
   endif()
   if(NOT TESSERA_SANITIZE)
     set_source_files_properties(${ARG_EXCEPT} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON

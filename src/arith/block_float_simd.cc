@@ -309,15 +309,39 @@ HWY_INLINE void largest_of_columns(const F16Tile& tile, std::int64_t rows, std::
   if constexpr (kVectors == 2) hn::Store(right, dw, largest + first + n);
 }
 
-// Of a tile's first whole_columns(); the largest of all.
-HWY_INLINE std::uint16_t largest_halves(const F16Tile& tile, std::int64_t rows, std::size_t count,
-                                        std::uint16_t* largest) {
-  const std::size_t n = hn::Lanes(hn::ScalableTag<std::uint16_t>());
+// Of a tile's first whole_columns(), others zero. False where one is a NaN or an infinity.
+HWY_INLINE bool largest_halves(const F16Tile& tile, std::int64_t rows, std::size_t count,
+                               std::uint16_t* largest) {
+  const hn::ScalableTag<std::int16_t> d16;
+  const hn::ScalableTag<std::uint16_t> dw;
+  const std::size_t n = hn::Lanes(dw);
   const std::size_t columns = whole_columns(count);
   std::size_t i = 0;
   for (; i + 2 * n <= columns; i += 2 * n) largest_of_columns<2>(tile, rows, i, largest);
   if (i < columns) largest_of_columns<1>(tile, rows, i, largest);
-  return *std::max_element(largest, largest + columns);
+  std::fill(largest + columns, largest + kTile, std::uint16_t{0});
+  auto all = hn::Zero(dw);
+  for (i = 0; i < columns; i += n) all = hn::Max(all, hn::Load(dw, largest + i));
+  // Magnitudes have no sign, so that they may be compared as signed numbers.
+  const auto limit = hn::Set(d16, static_cast<std::int16_t>(kF16LargestBits));
+  return hn::AllFalse(d16, hn::Gt(hn::BitCast(d16, all), limit));
+}
+
+// The exponents of blocks with such largest elements, and 2^(mantissa_bits - 1 - (exponent - 15)).
+HWY_INLINE void exponents_of_largest(const std::uint16_t* largest, int mantissa_bits,
+                                     std::uint8_t* exponents, float* scale) {
+  const F32 df;
+  const I32 di;
+  const U16Half dh;
+  const hn::Rebind<std::uint8_t, I32> db;
+  const auto one = hn::Set(di, 1);
+  const auto field_of_one = hn::Set(di, mantissa_bits - 1 + 15 + 127);
+  for (std::size_t i = 0; i < kTile; i += hn::Lanes(df)) {
+    const auto exponent =
+        hn::Max(hn::ShiftRight<10>(hn::PromoteTo(di, hn::Load(dh, largest + i))), one);
+    hn::Store(hn::BitCast(df, hn::ShiftLeft<23>(hn::Sub(field_of_one, exponent))), df, scale + i);
+    hn::StoreU(hn::DemoteTo(db, exponent), db, exponents + i);
+  }
 }
 
 // Of a row's mantissas in the lower halves of lanes: the even row's there, the odd row's in the upper halves.
@@ -337,15 +361,11 @@ bool quantise_f16_tile(const ColumnBlocks& blocks, const F16Tile& tile, std::siz
                        std::size_t count) {
   const F32 df;
   const U16Half dh;
-  HWY_ALIGN std::uint16_t largest[kTile] = {};
-  if (largest_halves(tile, blocks.row_count, count, largest) > kF16LargestBits) return false;
+  HWY_ALIGN std::uint16_t largest[kTile];
+  if (!largest_halves(tile, blocks.row_count, count, largest)) return false;
   HWY_ALIGN float scale[kTile];
-  std::uint8_t exponents[kTile];
-  for (std::size_t i = 0; i < kTile; ++i) {
-    const int exponent = std::max(largest[i] >> 10, 1);
-    scale[i] = power_of_two(blocks.mantissa_bits - 1 - (exponent - 15));
-    exponents[i] = static_cast<std::uint8_t>(exponent);
-  }
+  HWY_ALIGN std::uint8_t exponents[kTile];
+  exponents_of_largest(largest, blocks.mantissa_bits, exponents, scale);
   std::memcpy(blocks.exponents + first, exponents, count);
   const auto limit = hn::Set(df, static_cast<float>((1 << blocks.mantissa_bits) - 1));
   for (std::int64_t row = 0; row < blocks.row_count; row += 2) {

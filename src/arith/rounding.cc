@@ -83,11 +83,6 @@ std::uint64_t low_bits(std::int64_t value, std::int64_t bytes) {
 
 }  // namespace
 
-float f32_from_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
-std::uint32_t bits_of_f32(float value) { return std::bit_cast<std::uint32_t>(value); }
-double f64_from_bits(std::uint64_t bits) { return std::bit_cast<double>(bits); }
-std::uint64_t bits_of_f64(double value) { return std::bit_cast<std::uint64_t>(value); }
-
 float f32_from_f16(std::uint16_t bits) {
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000) << 16;
   const std::uint32_t field = (bits >> 10) & 0x1F;

@@ -9,6 +9,7 @@
 // is always the one canonical NaN of its format. Reading is not a result: it keeps infinities.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "arith/format.h"
@@ -28,10 +29,10 @@ float f32_from_f16(std::uint16_t bits);
 float f32_from_bf16(std::uint16_t bits);
 double f64_from_f16(std::uint16_t bits);
 double f64_from_bf16(std::uint16_t bits);
-float f32_from_bits(std::uint32_t bits);
-std::uint32_t bits_of_f32(float value);
-double f64_from_bits(std::uint64_t bits);
-std::uint64_t bits_of_f64(double value);
+inline float f32_from_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+inline std::uint32_t bits_of_f32(float value) { return std::bit_cast<std::uint32_t>(value); }
+inline double f64_from_bits(std::uint64_t bits) { return std::bit_cast<double>(bits); }
+inline std::uint64_t bits_of_f64(double value) { return std::bit_cast<std::uint64_t>(value); }
 
 // One rounding from binary64, as described above.
 std::uint16_t f16_from_f64(double value);

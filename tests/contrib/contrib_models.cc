@@ -59,8 +59,10 @@ class Case {
   Case& bytes(const std::string& name, const Shape& dims, int least = 0, int most = 255) {
     return whole<std::uint8_t>(name, Format::kU8, dims, least, most);
   }
+  // Weights of seven bits: on processors with AVX2 and no more, ONNX Runtime adds two products of bytes in 16 bits, which
+  // saturate with eight.
   Case& signed_bytes(const std::string& name, const Shape& dims) {
-    return whole<std::int8_t>(name, Format::kI8, dims, -127, 127);
+    return whole<std::int8_t>(name, Format::kI8, dims, -63, 63);
   }
   // The operator of com.microsoft.
   Case& node(const std::string& op_type, const Strings& inputs, const Strings& outputs,

@@ -166,8 +166,9 @@ HWY_INLINE void sum_squares(const BandSums& sums, float bias, Store&& store) {
   constexpr int kRows = static_cast<int>(kBandGroup);
   constexpr int kInputRows = (kRows - 1) * kStride + kKernel;
   const auto first = hn::Set(df, bias);
-  // In registers where there are 32 of them: a load of a weight for each product takes longer than the products.
-  constexpr bool kWeightsStay = HWY_MAX_BYTES == 64 && kKernel == 3;
+  // In registers, which 16 of 32 bytes are just enough for too: a load of a weight for each product takes longer than
+  // the products.
+  constexpr bool kWeightsStay = HWY_MAX_BYTES >= 32 && kKernel == 3;
   constexpr int kWeights = kWeightsStay ? kKernel * kKernel : 1;
   Floats weights[kWeights];
 #pragma GCC unroll 9

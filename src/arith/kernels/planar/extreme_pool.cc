@@ -83,54 +83,73 @@ class ExtremePool {
               std::max(window.columns, (window.output_columns - 1) * window.stride_w + reach);
     // Vectors are loaded and stored whole.
     line_pitch_ = padded_ + 4 * n_;
-    result_pitch_ = window.output_columns + n_;
+    row_pitch_ = window.columns + n_;
     const auto rows = static_cast<std::int64_t>(channel.inputs.size());
-    const std::int64_t keys = 3 * line_pitch_ + rows * result_pitch_;
+    const std::int64_t keys = 3 * line_pitch_ + rows * row_pitch_;
     line_ = reinterpret_cast<Key*>(scratch.reserve(keys * std::int64_t{sizeof(Key)}));
     even_ = line_ + line_pitch_;
     odd_ = even_ + line_pitch_;
-    results_ = odd_ + line_pitch_;
+    rows_ = odd_ + line_pitch_;
     std::fill_n(line_, line_pitch_, Keys<Key, kFloat>::kLowest);
   }
 
+  // Rows first: where windows are strides apart, columns are then taken apart once for each row of results.
   HWY_INLINE void run() {
     for (std::size_t row = 0; row < channel_.inputs.size(); ++row) {
-      encode_row(reinterpret_cast<const Key*>(channel_.inputs[row]));
-      reduce_columns(results_ + static_cast<std::int64_t>(row) * result_pitch_);
+      encode_row(reinterpret_cast<const Key*>(channel_.inputs[row]),
+                 rows_ + static_cast<std::int64_t>(row) * row_pitch_);
     }
     for (std::size_t row = 0; row < channel_.outputs.size(); ++row) {
-      reduce_rows(channel_.rows[row], reinterpret_cast<Key*>(channel_.outputs[row]));
+      reduce_rows(channel_.rows[row]);
+      reduce_columns(reinterpret_cast<Key*>(channel_.outputs[row]));
     }
   }
 
  private:
   using D = hn::ScalableTag<Key>;
 
-  HWY_INLINE void encode_row(const Key* row) {
+  // With a vector of lowest keys behind.
+  HWY_INLINE void encode_row(const Key* row, Key* target) {
     const D d;
-    Key* const target = line_ + window_.pad_left;
-    std::int64_t i = 0;
-    for (; i + n_ <= window_.columns; i += n_) {
-      hn::StoreU(keys_.encode(hn::LoadU(d, row + i)), d, target + i);
-    }
-    if (i >= window_.columns) return;
-    if (i > 0) {  // the last vector once more, as far back as it is whole
-      i = window_.columns - n_;
-      hn::StoreU(keys_.encode(hn::LoadU(d, row + i)), d, target + i);
+    const std::int64_t columns = window_.columns;
+    if (columns < n_) {
+      HWY_ALIGN Key part[hn::MaxLanes(D())] = {};
+      const std::int64_t rest = std::clamp<std::int64_t>(columns, 0, hn::MaxLanes(D()));
+      std::copy_n(row, rest, part);
+      hn::Store(keys_.encode(hn::Load(d, part)), d, part);
+      std::fill(std::copy_n(part, rest, target), target + row_pitch_, Keys<Key, kFloat>::kLowest);
       return;
     }
-    HWY_ALIGN Key part[hn::MaxLanes(D())] = {};
-    const std::int64_t rest = std::clamp<std::int64_t>(window_.columns, 0, hn::MaxLanes(D()));
-    std::copy_n(row, rest, part);
-    hn::Store(keys_.encode(hn::Load(d, part)), d, part);
-    std::copy_n(part, rest, target);
+    hn::StoreU(hn::Set(d, Keys<Key, kFloat>::kLowest), d, target + columns);
+    for (std::int64_t at = 0; at < columns; at += n_) {
+      const std::int64_t i =
+          std::min(at, columns - n_);  // the last vector as far back as it is whole
+      hn::StoreU(keys_.encode(hn::LoadU(d, row + i)), d, target + i);
+    }
   }
 
-  // Of every window, the largest key in the row.
-  HWY_INLINE void reduce_columns(Key* results) {
+  // Of every column under a row of windows, the largest key, into the line.
+  HWY_INLINE void reduce_rows(const ExtremeRows& rows) {
+    const D d;
+    Key* const target = line_ + window_.pad_left;
+    for (std::int64_t i = 0; i < window_.columns; i += n_) {
+      auto best = hn::Set(d, Keys<Key, kFloat>::kLowest);
+      const Key* row = rows_ + rows.first * row_pitch_ + i;
+      for (std::int64_t k = 0; k < rows.count; ++k) {
+        best = hn::Max(best, hn::LoadU(d, row));
+        row += channel_.dilation_h * row_pitch_;
+      }
+      hn::StoreU(best, d, target + i);
+    }
+  }
+
+  // Of every window, the largest key in the line.
+  HWY_INLINE void reduce_columns(Key* output) {
     const D d;
     if (window_.stride_w == 2) split_line();
-    for (std::int64_t i = 0; i < window_.output_columns; i += n_) {
+    for (std::int64_t at = 0; at < window_.output_columns; at += n_) {
+      // The last vector as far back as it is whole.
+      const std::int64_t i = std::max<std::int64_t>(0, std::min(at, window_.output_columns - n_));
       auto best = hn::Set(d, Keys<Key, kFloat>::kLowest);
       for (std::int64_t k = 0; k < window_.window_w; ++k) {
         const std::int64_t tap = k * window_.dilation_w;
@@ -142,7 +161,15 @@ class ExtremePool {
           best = hn::Max(best, strided(tap, i));
         }
       }
-      hn::StoreU(best, d, results + i);
+      const auto bits = keys_.decode(best);
+      if (i + n_ <= window_.output_columns) {
+        hn::StoreU(bits, d, output + i);
+      } else {
+        HWY_ALIGN Key part[hn::MaxLanes(D())];
+        hn::Store(bits, d, part);
+        std::memcpy(output + i, part,
+                    static_cast<std::size_t>(window_.output_columns - i) * sizeof(Key));
+      }
     }
   }
 
@@ -170,36 +197,12 @@ class ExtremePool {
     return hn::Load(D(), part);
   }
 
-  HWY_INLINE void reduce_rows(const ExtremeRows& rows, Key* output) const {
-    const D d;
-    for (std::int64_t at = 0; at < window_.output_columns; at += n_) {
-      // The last vector as far back as it is whole.
-      const std::int64_t back = std::max<std::int64_t>(0, at + n_ - window_.output_columns);
-      const std::int64_t i = back <= at ? at - back : at;
-      auto best = hn::Set(d, Keys<Key, kFloat>::kLowest);
-      const Key* row = results_ + rows.first * result_pitch_ + i;
-      for (std::int64_t k = 0; k < rows.count; ++k) {
-        best = hn::Max(best, hn::LoadU(d, row));
-        row += channel_.dilation_h * result_pitch_;
-      }
-      const auto bits = keys_.decode(best);
-      if (i + n_ <= window_.output_columns) {
-        hn::StoreU(bits, d, output + i);
-      } else {
-        HWY_ALIGN Key part[hn::MaxLanes(D())];
-        hn::Store(bits, d, part);
-        std::memcpy(output + i, part,
-                    static_cast<std::size_t>(window_.output_columns - i) * sizeof(Key));
-      }
-    }
-  }
-
   const ExtremeWindow& window_;
   const ExtremeChannel& channel_;
   const Keys<Key, kFloat> keys_;
   const std::int64_t n_ = static_cast<std::int64_t>(hn::Lanes(D()));
-  std::int64_t padded_ = 0, line_pitch_ = 0, result_pitch_ = 0;
-  Key *line_ = nullptr, *even_ = nullptr, *odd_ = nullptr, *results_ = nullptr;
+  std::int64_t padded_ = 0, line_pitch_ = 0, row_pitch_ = 0;
+  Key *line_ = nullptr, *even_ = nullptr, *odd_ = nullptr, *rows_ = nullptr;
 };
 
 void pool_channel(const ExtremeWindow& window, const ExtremeChannel& channel,

@@ -24,6 +24,7 @@
 #include "arith/kernels/planar/run_extremes.h"
 #include "arith/rounding.h"
 #include "base/check.h"
+#include "base/quantity.h"
 
 namespace tessera {
 namespace {
@@ -190,7 +191,11 @@ class AverageRows {
         line_(static_cast<std::size_t>(input.columns * format_bytes(input.format))),
         samples_(static_cast<std::size_t>(input.columns)),
         columns_(static_cast<std::size_t>(input.columns)),
-        sums_(static_cast<std::size_t>(output.columns)) {}
+        sums_(static_cast<std::size_t>(output.columns)) {
+    for (std::int64_t i = 0; i < output.columns; ++i) {
+      positions_.push_back(positions_of(config, false, i, input.columns));
+    }
+  }
 
   void run(std::int64_t channel, std::int64_t row) {
     std::fill(sums_.begin(), sums_.end(), 0.0);
@@ -225,17 +230,26 @@ class AverageRows {
     kernels::widen_to_floats(input_.format, line_.data(), input_.columns, samples_.data());
   }
 
-  // Adds what lies under each window, in kernel order.
+  // Adds what lies under each window, in kernel order: tap after tap, to all windows in which it has a sample.
   template <typename T>
   void add_across(const T* source) {
-    for (std::int64_t i = 0; i < output_.columns; ++i) {
-      const Reach reach = reach_of(i, config_.window_w, config_.stride_w, config_.pad_left,
-                                   config_.dilation_w, input_.columns);
-      double sum = sums_[static_cast<std::size_t>(i)];
-      for (std::int64_t k = 0; k < reach.count; ++k) {
-        sum += static_cast<double>(source[reach.first + k * config_.dilation_w]);
+    const std::int64_t stride = config_.stride_w;
+    for (std::int64_t k = 0; k < config_.window_w; ++k) {
+      const std::int64_t offset = k * config_.dilation_w - config_.pad_left;
+      const std::int64_t first = offset >= 0 ? 0 : ceil_div(-offset, stride);
+      const std::int64_t reached =
+          input_.columns - 1 - offset;  // by the last window, times the stride
+      const std::int64_t last = reached < 0 ? 0 : std::min(output_.columns, reached / stride + 1);
+      double* const sums = sums_.data();
+      if (stride == 1) {
+        for (std::int64_t i = first; i < last; ++i) {
+          sums[i] += static_cast<double>(source[i + offset]);
+        }
+      } else {
+        for (std::int64_t i = first; i < last; ++i) {
+          sums[i] += static_cast<double>(source[i * stride + offset]);
+        }
       }
-      sums_[static_cast<std::size_t>(i)] = sum;
     }
   }
 
@@ -246,8 +260,7 @@ class AverageRows {
     for (std::int64_t first = 0; first < output_.columns; first += kPart) {
       const std::int64_t count = std::min(kPart, output_.columns - first);
       for (std::int64_t i = 0; i < count; ++i) {
-        const std::int64_t positions =
-            rows * positions_of(config_, false, first + i, input_.columns);
+        const std::int64_t positions = rows * positions_[static_cast<std::size_t>(first + i)];
         means[i] = sums_[static_cast<std::size_t>(first + i)] /
                    static_cast<double>(std::max<std::int64_t>(1, positions));
       }
@@ -271,6 +284,7 @@ class AverageRows {
   std::vector<float> samples_;
   std::vector<double> columns_;
   std::vector<double> sums_;
+  std::vector<std::int64_t> positions_;  // of each output column that count
 };
 
 void average_rows(const PoolConfig& config, const Surface& input, const Surface& output,
