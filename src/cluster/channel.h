@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -66,7 +67,9 @@ class Responder {
   virtual Result<Reply> handle(Request request) = 0;
   // A request is there and waits for its turn; what this gives is in Request::admission, and goes when the answer
   // has been made. Not to wait in.
-  virtual std::shared_ptr<void> arrived(std::uint64_t /*connection*/) { return nullptr; }
+  virtual std::shared_ptr<void> arrived(std::uint64_t /*connection*/, std::string_view /*text*/) {
+    return nullptr;
+  }
   // Its last request has been answered, and no more will come.
   virtual void disconnected(std::uint64_t /*connection*/) {}
   // What may still come from it; asked before each message. Not to wait in.

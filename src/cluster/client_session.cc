@@ -207,13 +207,18 @@ Status ClientSession::place_outputs(const json& request, Run& run) {
                            alloc_.memory_bytes)};
 }
 
-std::shared_ptr<void> ClientSession::arrived() const {
-  return requests_ == nullptr ? nullptr : requests_->arrived();
+// Runs alone count, which a client's own writer says like this; what says it otherwise counts when it is read.
+std::shared_ptr<void> ClientSession::arrived(std::string_view text) const {
+  constexpr std::string_view kRun = R"("call":"infer")";
+  const bool counts = requests_ != nullptr && text.find(kRun) != std::string_view::npos;
+  return counts ? requests_->arrived() : nullptr;
 }
 
 Status ClientSession::check_quota(const Request& message) const {
   if (requests_ == nullptr) return {};
-  const Status admitted = requests_->admit(message.admission);
+  const std::shared_ptr<void> admission =
+      message.admission != nullptr ? message.admission : requests_->arrived();
+  const Status admitted = requests_->admit(admission);
   if (admitted.ok()) return {};
   const Error refused{ErrorCode::kInvalidArgument,
                       fmt::format("tenant '{}', allocation '{}': {}", alloc_.tenant, alloc_.id,

@@ -31,7 +31,7 @@ class ClientSession {
   const AllocRecord& alloc() const { return alloc_; }
   Result<Reply> handle(const Request& request, const nlohmann::json& text);
   // A request has come, and waits. From any thread.
-  std::shared_ptr<void> arrived() const;
+  std::shared_ptr<void> arrived(std::string_view text) const;
   // Waits for the run that is under way; then nothing is loaded any more, and every request is refused.
   void close();
 

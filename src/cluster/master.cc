@@ -118,13 +118,30 @@ RequestQuota Master::share_of(const AllocRecord& record) const {
   return share;
 }
 
+// In all of its groups; those of a node that has gone count as one.
+std::int64_t Master::memory_held(const AllocRecord& record) const {
+  std::size_t groups = 0;
+  for (const AllocPart& part : parts_of(record)) {
+    const auto node = nodes_.find(part.node);
+    const bool is_known = node != nodes_.end() && part.card < std::ssize(node->second.record.cards);
+    groups +=
+        is_known
+            ? groups_of(
+                  part.cores,
+                  node->second.record.cards[static_cast<std::size_t>(part.card)].cores_per_group)
+                  .size()
+            : 1;
+  }
+  return record.memory_bytes * static_cast<std::int64_t>(std::max<std::size_t>(groups, 1));
+}
+
 Status Master::check_quota(const Tenant& tenant, int more_cores, std::int64_t more_memory) const {
   std::int64_t cores = 0, memory = 0;
   if (tenant.cores_max == 0 && tenant.memory_bytes_max == 0) return {};
   for (auto own = allocs_.lower_bound({tenant.name, ""});
        own != allocs_.end() && own->first.first == tenant.name; ++own) {
     cores += cores_held(own->second.record);
-    memory += own->second.record.memory_bytes;
+    memory += memory_held(own->second.record);
   }
   if (tenant.cores_max > 0 && cores + more_cores > tenant.cores_max) {
     return invalid(fmt::format("tenant '{}' has {} cores and wants {} more; its quota is {}",
@@ -132,7 +149,7 @@ Status Master::check_quota(const Tenant& tenant, int more_cores, std::int64_t mo
   }
   if (tenant.memory_bytes_max > 0 && memory + more_memory > tenant.memory_bytes_max) {
     return invalid(fmt::format(
-        "tenant '{}' has {} bytes of memory in each group and wants {} more; its quota is {}",
+        "tenant '{}' has {} bytes of memory in all groups and wants {} more; its quota is {}",
         tenant.name, memory, more_memory, tenant.memory_bytes_max));
   }
   return {};
@@ -485,10 +502,11 @@ Result<AllocRecord> Master::acquired_before(const Alloc& known, const AllocRecor
 }
 
 // Where the node that was chosen does not take it, the next one is asked, and all of them once more: cores that have
-// come back may take a while to be clear, for which a node waits before it refuses.
+// come back may take a while to be clear, for which a node waits before it refuses. Nodes that have not answered yet,
+// or no more, are asked where the others have no room.
 Result<AllocRecord> Master::acquire_on(const AllocRecord& wanted, const PlacementRequest& placement,
                                        const Tenant& tenant, json& times) {
-  std::set<std::string> refused;
+  std::set<std::string> refused = unreached_nodes();
   std::string why;
   for (bool is_first_round = true;;) {
     AllocRecord record = wanted;
@@ -503,12 +521,13 @@ Result<AllocRecord> Master::acquire_on(const AllocRecord& wanted, const Placemen
       const auto chooses = steady_clock::now();
       const Status placed = place(placement, refused, record);
       TESSERA_RETURN_IF_ERROR(
-          check_quota(tenant, static_cast<int>(cores_held(record)), record.memory_bytes));
+          check_quota(tenant, static_cast<int>(cores_held(record)), memory_held(record)));
       if (!placed.ok()) {
         if (refused.empty() || placed.error().code != ErrorCode::kUnavailable)
           return placed.error();
         if (!std::exchange(is_first_round, false)) {
-          return unavailable(fmt::format("no node takes it: {}", why));
+          return why.empty() ? placed.error()
+                             : unavailable(fmt::format("no node takes it: {}", why));
         }
         refused.clear();
         continue;
@@ -539,6 +558,11 @@ Result<AllocRecord> Master::acquire_on(const AllocRecord& wanted, const Placemen
     why = granted.error().message;
     refused.insert(failed);
     if (!is_back) {
+      if (const auto node = nodes_.find(failed); node != nodes_.end())
+        node->second.is_checked = false;
+      note("silent", tenant.name,
+           fmt::format("node {} does not answer ({}); '{}' is taken back from it", failed, why,
+                       record.id));
       return unavailable(fmt::format("node '{}' does not answer ({}); try again", failed, why));
     }
     TESSERA_RETURN_IF_ERROR(forget_alloc(key));
@@ -724,10 +748,11 @@ Result<json> Master::resize(const json& request, const Tenant& tenant) {
           fmt::format("allocation '{}' {}; try again", before.id,
                       alloc.changes ? "is being changed at present" : "has no cores at present"));
     }
-    if (before.cards_wanted == 1) {
-      TESSERA_RETURN_IF_ERROR(check_quota(tenant, cores - before.cores_wanted, 0));
-    }
     TESSERA_TRY(after, resized(before, cores));
+    if (before.cards_wanted == 1) {
+      TESSERA_RETURN_IF_ERROR(check_quota(tenant, cores - before.cores_wanted,
+                                          memory_held(after) - memory_held(before)));
+    }
     const auto writes = steady_clock::now();
     TESSERA_RETURN_IF_ERROR(commit({}, pools_of(after, false), std::nullopt));
     store_us = microseconds(steady_clock::now() - writes);

@@ -73,7 +73,7 @@ class Master {
     NodeRecord record;
     store::Revision created = 0;
     bool is_here = true;      // false: of a kept one whose lease has ended
-    bool is_checked = false;  // what it runs is what is written down
+    bool is_checked = false;  // it has answered, and what it runs is what is written down
     Time next_check{};
   };
   struct Pool {
@@ -160,7 +160,9 @@ class Master {
   // ---- shared; with the lock held, but for call_node and is_taken_back
   Status check_leading() const;
   RequestQuota share_of(const AllocRecord& record) const;
+  std::int64_t memory_held(const AllocRecord& record) const;
   Status check_quota(const Tenant& tenant, int more_cores, std::int64_t more_memory) const;
+  std::set<std::string> unreached_nodes() const;  // takes the lock
   Result<AllocKey> find_alloc(const nlohmann::json& request, const Tenant& tenant) const;
   void put_alloc(const AllocRecord& record, store::Revision modified);
   void erase_alloc(const AllocKey& key);

@@ -21,6 +21,11 @@ namespace {
 constexpr const char* kElsewhere = "the master is at ";
 constexpr milliseconds kBetweenAsks{50};
 
+// Whether a master refuses what it may grant in a moment; where there is no room it says so without these words.
+bool passes_by(const Error& refused) {
+  return refused.code == ErrorCode::kUnavailable && refused.message.ends_with("; try again");
+}
+
 }  // namespace
 
 MasterClient::MasterClient(Dialer& dialer, std::vector<std::string> masters)
@@ -64,10 +69,13 @@ Result<json> MasterClient::call(json request, milliseconds patience) {
                            std::max(std::min(deadline, now + kForOne), now + kBetweenAsks));
     if (answer.ok() && answer->contains("refused")) {
       const json& refused = (*answer)["refused"];
-      return parse_error_text(refused.is_string() ? refused.get<std::string>() : "");
+      last = parse_error_text(refused.is_string() ? refused.get<std::string>() : "");
+      if (!passes_by(last)) return last;
+    } else if (answer.ok() || answer.error().code != ErrorCode::kUnavailable) {
+      return answer;
+    } else {
+      last = answer.error();
     }
-    if (answer.ok() || answer.error().code != ErrorCode::kUnavailable) return answer;
-    last = answer.error();
     if (last.message.starts_with(kElsewhere)) {
       named = last.message.substr(std::string(kElsewhere).size());
     }

@@ -454,17 +454,17 @@ void Master::place_waiting() {
 void Master::place_again(const AllocKey& key) {
   AllocRecord record;
   json grant;
+  const std::set<std::string> unreached = unreached_nodes();
   {
     const Lock lock(mutex_);
     const auto found = allocs_.find(key);
     if (!leads_ || found == allocs_.end() || found->second.changes) return;
     record = found->second.record;
-    const Status placed = place({.arch = record.arch,
-                                 .cores = record.cores_wanted,
-                                 .memory_bytes = record.memory_bytes,
-                                 .cards = record.cards_wanted},
-                                {}, record);
-    if (!placed.ok()) return;
+    const PlacementRequest placement{.arch = record.arch,
+                                     .cores = record.cores_wanted,
+                                     .memory_bytes = record.memory_bytes,
+                                     .cards = record.cards_wanted};
+    if (!place(placement, unreached, record).ok() && !place(placement, {}, record).ok()) return;
     ++record.epoch;
     if (!commit({}, pools_of(record, false), record).ok()) return;
     allocs_.at(key).changes = true;

@@ -64,6 +64,15 @@ Status Master::place(const PlacementRequest& placement, const std::set<std::stri
   return {};
 }
 
+std::set<std::string> Master::unreached_nodes() const {
+  std::set<std::string> unreached;
+  const Lock lock(mutex_);
+  for (const auto& [id, node] : nodes_) {
+    if (node.is_here && !node.is_checked) unreached.insert(id);
+  }
+  return unreached;
+}
+
 void Master::unplace(AllocRecord& record) {
   record.node.clear();
   record.incarnation.clear();

@@ -55,6 +55,7 @@ class OneMaster : public testing::Test, public Caller {
   Result<json> call(const std::string& endpoint, const json& request,
                     milliseconds /*timeout*/) override {
     if (endpoint == "m") return master_.handle(request);
+    if (endpoint == "nowhere") return Error{ErrorCode::kUnavailable, "nobody is there"};
     if (node_ == nullptr) return Error{ErrorCode::kUnavailable, "nobody is there"};
     return node_->handle(request);
   }
@@ -157,6 +158,28 @@ TEST_F(OneMaster, WhoAsksAgainWithTheSameTicketGetsTheSameAllocation) {
   EXPECT_EQ(free_cores(), 8);
   request["ticket"] = "short";
   EXPECT_FALSE(master_.handle(request).ok());
+}
+
+TEST_F(OneMaster, ANodeThatHasNeverAnsweredIsAskedLast) {
+  start_node(card(4, "0123456789abcdef"));
+  Work nothing;
+  NodeAgent unreached(
+      store_, nothing, *this, clock(),
+      NodeOptions{.id = "a", .endpoint = "nowhere", .cards = {card(4, "0123456789abcdef")}});
+  for (int i = 0; i < 20; ++i) {
+    unreached.tick();
+    pass(milliseconds(50));
+  }
+  const auto take = [&](const char* name) {
+    return master_.handle(
+        {{"call", "acquire"}, {"tenant", "red"}, {"name", name}, {"cores", 8}, {"kept", true}});
+  };
+  for (const char* const name : {"x", "y"}) EXPECT_EQ(take(name).value()["node"], "n");
+  const auto refused = take("z");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+  EXPECT_TRUE(refused.error().message.starts_with("node 'a' does not answer"))
+      << refused.error().message;
 }
 
 TEST_F(OneMaster, ANodeWhoseCoresAreNotClearYetIsAskedOnceMore) {

@@ -246,7 +246,7 @@ class ServedConnection {
   }
   void on_message(IncomingMessage message) {
     Incoming incoming = incoming_of(std::move(message));
-    std::shared_ptr<void> admission = responder_.arrived(number_);
+    std::shared_ptr<void> admission = responder_.arrived(number_, incoming.message.text);
     const std::lock_guard lock(mutex_);
     queue_.push_back({std::move(incoming), std::move(admission), steady_clock::now(), 0});
     changed_.notify_all();

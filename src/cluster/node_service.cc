@@ -102,6 +102,11 @@ std::vector<CardRecord> NodeService::card_records() const {
 
 // ---- the agent's orders ----
 
+// Of one tenant alone, which any may be without tokens, the allocation's; two tenants may give theirs the same.
+std::string NodeService::name_on_card(const AllocRecord& alloc) {
+  return alloc.tenant == kOpenTenant ? alloc.id : fmt::format("{}/{}", alloc.tenant, alloc.id);
+}
+
 // One of several cards has them as a whole.
 Result<std::vector<std::shared_ptr<device::VirtualProcessor>>> NodeService::take_cards(
     const AllocRecord& alloc) {
@@ -114,7 +119,7 @@ Result<std::vector<std::shared_ptr<device::VirtualProcessor>>> NodeService::take
     const auto& card = cards_[static_cast<std::size_t>(part.card)];
     const bool is_whole = alloc.cards_wanted > 1;
     TESSERA_TRY(taken.emplace_back(),
-                card->take({.name = alloc.id,
+                card->take({.name = name_on_card(alloc),
                             .core_numbers = part.cores,
                             .memory_bytes = is_whole ? card->chip().dram.bytes : alloc.memory_bytes,
                             .weight = alloc.weight}));
@@ -238,9 +243,9 @@ MessageLimits NodeService::limits(std::uint64_t connection) {
           .body_bytes = static_cast<std::uint64_t>(options_.package_bytes_max)};
 }
 
-std::shared_ptr<void> NodeService::arrived(std::uint64_t connection) {
+std::shared_ptr<void> NodeService::arrived(std::uint64_t connection, std::string_view text) {
   const auto session = session_of(connection);
-  return session == nullptr ? nullptr : session->arrived();
+  return session == nullptr ? nullptr : session->arrived(text);
 }
 
 void NodeService::disconnected(std::uint64_t connection) {

@@ -57,7 +57,7 @@ class NodeService : public Responder, public NodeWork {
   void revoke(const AllocRecord& alloc) override;
 
   Result<Reply> handle(Request request) override;
-  std::shared_ptr<void> arrived(std::uint64_t connection) override;
+  std::shared_ptr<void> arrived(std::uint64_t connection, std::string_view text) override;
   void disconnected(std::uint64_t connection) override;
   MessageLimits limits(std::uint64_t connection) override;
 
@@ -81,6 +81,7 @@ class NodeService : public Responder, public NodeWork {
     bool exchanges = false;  // windows of runs come by it: its end is that of a run
   };
   Result<Reply> open_as_peer(const nlohmann::json& request, std::uint64_t connection);
+  static std::string name_on_card(const AllocRecord& alloc);
   Result<std::vector<std::shared_ptr<device::VirtualProcessor>>> take_cards(
       const AllocRecord& alloc);
   Result<std::vector<std::shared_ptr<device::VirtualProcessor>>> take_cards_when_free(

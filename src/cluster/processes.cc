@@ -187,8 +187,8 @@ class NodeRuns : public RunningNode, private Responder {
     }
     return {dump(health), {}};
   }
-  std::shared_ptr<void> arrived(std::uint64_t connection) override {
-    return service_->arrived(connection);
+  std::shared_ptr<void> arrived(std::uint64_t connection, std::string_view text) override {
+    return service_->arrived(connection, text);
   }
   void disconnected(std::uint64_t connection) override { service_->disconnected(connection); }
   MessageLimits limits(std::uint64_t connection) override { return service_->limits(connection); }

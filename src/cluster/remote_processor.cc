@@ -57,8 +57,7 @@ Result<std::unique_ptr<RemoteProcessor>> RemoteProcessor::acquire(const ClusterA
     processor->is_own_ = false;
   }
   // Who waits for room asks again; a refusal comes at once.
-  constexpr milliseconds kForMaster{5000};
-  const auto got = processor->master_.call(request, std::min(address.patience, kForMaster));
+  const auto got = processor->master_.call(request, address.patience);
   if (!got.ok()) return got.error();
   Fields fields(*got, "answer of a master");
   processor->name_ = fields.name("alloc");
@@ -197,18 +196,33 @@ Result<Message> RemoteProcessor::call(NodeLink& link, const std::string& text, P
   return answer;
 }
 
-// A node that is paused or cut off answers nothing and ends no connection; the master knows better.
+// A node that is paused or cut off answers nothing and ends no connection; the master knows better. Where the
+// connection has ended while nothing runs, the next place is looked for all the same: there it would have no user,
+// and would be given back.
 void RemoteProcessor::watch() {
   constexpr milliseconds kBetweenLooks{500};
   for (;;) {
-    bool looks = false;
+    bool looks = false, has_lost = false;
     {
       std::unique_lock lock(mutex_);
       if (ended_.wait_for(lock, kBetweenLooks, [this] { return ends_; })) return;
       looks = link_ != nullptr && link_->calls > 0;
+      has_lost = link_ == nullptr || !link_->channel->is_open();
     }
     if (looks) look_for_another_place();
+    if (has_lost) open_again();
   }
+}
+
+// Once, and not beside a run that does so. What its tenant has given back stays so.
+void RemoteProcessor::open_again() {
+  const std::unique_lock opening(opening_, std::try_to_lock);
+  if (!opening.owns_lock()) return;
+  json request = this->request("locate");
+  request["alloc"] = name_;
+  constexpr milliseconds kForAnswer{400};
+  const auto where = master_.call(request, kForAnswer);
+  if (where.ok()) (void)open(*where, steady_clock::now() + kForAnswer);
 }
 
 void RemoteProcessor::look_for_another_place() {

@@ -59,6 +59,7 @@ class RemoteProcessor {
   Result<std::unique_ptr<Channel>> open_channel(const nlohmann::json& where, TimePoint deadline);
   void watch();
   void look_for_another_place();
+  void open_again();
 
   const ClusterAddress address_;
   const std::unique_ptr<Messenger> messenger_;

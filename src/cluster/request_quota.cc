@@ -72,6 +72,11 @@ std::shared_ptr<void> RequestCounter::arrived() {
 
 Status RequestCounter::admit(const std::shared_ptr<void>& admission) {
   const auto* const own = static_cast<const Admission*>(admission.get());
+  if (own != nullptr && own->beyond == 0) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "no requests, since the tenant's quota of requests at once is smaller than the "
+                 "number of its allocations; free another allocation"};
+  }
   if (own != nullptr && own->beyond.has_value()) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("more requests at once than its share of the tenant's quota, which is "

@@ -78,7 +78,7 @@ RequestQuota Tenants::requests_of(const std::string& name) const {
 Result<Tenant> Tenants::of_request(const json& request) const {
   Fields fields(request, "request");
   if (open_) {
-    Tenant tenant{.name = "default", .token = {}, .is_operator = true};
+    Tenant tenant{.name = kOpenTenant, .token = {}, .is_operator = true};
     if (fields.has("tenant")) tenant.name = fields.name("tenant");
     TESSERA_RETURN_IF_ERROR(fields.status());
     return tenant;

@@ -14,6 +14,9 @@
 
 namespace tessera::cluster {
 
+// Who names no tenant where there are no tokens.
+inline constexpr const char* kOpenTenant = "default";
+
 struct Tenant {
   std::string name;
   std::string token;

@@ -433,5 +433,25 @@ TEST(ClusterQuotas, OfRequestsAreDividedAmongTheAllocationsOfATenant) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(ClusterQuotas, LoadingCountsAsNoRequest) {
+  const LocalCluster cluster({.tenants = R"({"tenants": [
+    {"name": "a", "token": "token-of-tenant-a", "requests_at_once_max": 1, "operator": true}]})"});
+  cluster.wait_for_nodes_as("token-of-tenant-a", 1);
+  const std::string folder = new_folder("loading");
+  std::ofstream(folder + "/a") << "token-of-tenant-a\n";
+  const Sample model(residual_network(1, 24));
+  const std::string name = cluster.address("cores=4&name=x&token_file=" + folder + "/a");
+  const std::string same = cluster.address("alloc=x&token_file=" + folder + "/a");
+  Session runs = Session::open(model.network, {.cluster = name}).value();
+  std::atomic<bool> ends = false;
+  std::thread loads([&] {
+    while (!ends) EXPECT_EQ(error_of(Session::open(model.network, {.cluster = same})), "");
+  });
+  for (int i = 0; i < 30; ++i) EXPECT_EQ(error_of(runs.run(model.inputs)), "");
+  ends = true;
+  loads.join();
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -84,6 +84,36 @@ TEST(ClusterTenants, SeeTheirOwnAloneAndQuotasHold) {
                                       "release a done"}));
 }
 
+TEST(ClusterTenants, MayGiveTheSameNameOnOneCard) {
+  const LocalCluster cluster({.tenants = kTenants});
+  cluster.wait_for_nodes_as("token-of-operator", 1);
+  const json request = {{"call", "acquire"}, {"name", "web"}, {"cores", 2}, {"kept", true}};
+  const auto of_a = cluster.ask(with_token(request, "token-of-tenant-a"));
+  const auto of_b = cluster.ask(with_token(request, "token-of-tenant-b"));
+  ASSERT_TRUE(of_a.ok() && of_b.ok()) << error_of(of_a) << error_of(of_b);
+  EXPECT_EQ((*of_a)["node"], (*of_b)["node"]);
+}
+
+TEST(ClusterTenants, MemoryCountsInAllGroups) {
+  const LocalCluster cluster({.tenants = R"({"tenants": [
+    {"name": "c", "token": "token-of-tenant-c", "memory_bytes_max": 1000000, "operator": true}]})"});
+  cluster.wait_for_nodes_as("token-of-tenant-c", 1);
+  const auto ask = [&](json request) {
+    return cluster.ask(with_token(std::move(request), "token-of-tenant-c"));
+  };
+  json request = {
+      {"call", "acquire"}, {"name", "x"}, {"cores", 16}, {"kept", true}, {"memory_bytes", 300000}};
+  EXPECT_EQ(error_of(ask(request)),
+            "tenant 'c' has 0 bytes of memory in all groups and wants 1212416 more; its quota is "
+            "1000000");
+  request["cores"] = 4;
+  EXPECT_EQ(error_of(ask(request)), "");
+  EXPECT_EQ(error_of(ask({{"call", "resize"}, {"alloc", "x"}, {"cores", 12}})), "");
+  EXPECT_EQ(error_of(ask({{"call", "resize"}, {"alloc", "x"}, {"cores", 16}})),
+            "tenant 'c' has 909312 bytes of memory in all groups and wants 303104 more; its quota "
+            "is 1000000");
+}
+
 TEST(ClusterTenants, ATokenComesFromAFile) {
   const LocalCluster cluster({.tenants = kTenants});
   cluster.wait_for_nodes_as("token-of-operator", 1);
