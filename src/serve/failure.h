@@ -26,6 +26,8 @@ struct Failure {
   std::string message;
 };
 
+inline const Failure kShutsDown = {Problem::kShuttingDown, "the server is shutting down"};
+
 // An error of what a client or a file says.
 inline Error invalid(std::string text) { return {ErrorCode::kInvalidArgument, std::move(text)}; }
 

@@ -13,8 +13,6 @@ namespace {
 
 constexpr std::size_t kChangesMax = 64;  // loads and unloads that wait
 
-const Failure kShutsDown = {Problem::kShuttingDown, "the server is shutting down"};
-
 }  // namespace
 
 Result<std::unique_ptr<Service>> Service::open(ServiceOptions options) {

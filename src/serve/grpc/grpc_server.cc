@@ -6,14 +6,14 @@
 #include <grpcpp/resource_quota.h>
 
 #include <algorithm>
-#include <deque>
 #include <limits>
-#include <mutex>
 #include <utility>
 
 #include "inference_service.grpc.pb.h"
 #include "serve/datatype.h"
 #include "serve/grpc/infer_message.h"
+#include "serve/grpc/infer_stream.h"
+#include "serve/grpc/status.h"
 #include "tessera/session.h"
 
 namespace tessera::serve {
@@ -23,33 +23,6 @@ using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 namespace api = inference;
 
-grpc::StatusCode code_of(Problem problem) {
-  switch (problem) {
-    case Problem::kInput:
-      return grpc::StatusCode::INVALID_ARGUMENT;
-    case Problem::kNotFound:
-      return grpc::StatusCode::NOT_FOUND;
-    case Problem::kLate:
-      return grpc::StatusCode::DEADLINE_EXCEEDED;
-    case Problem::kFull:
-    case Problem::kTooSlow:
-    case Problem::kShuttingDown:
-      return grpc::StatusCode::UNAVAILABLE;
-    case Problem::kUnauthenticated:
-      return grpc::StatusCode::UNAUTHENTICATED;
-    case Problem::kForbidden:
-      return grpc::StatusCode::PERMISSION_DENIED;
-    case Problem::kQuota:
-      return grpc::StatusCode::RESOURCE_EXHAUSTED;
-    case Problem::kRun:
-      break;
-  }
-  return grpc::StatusCode::INTERNAL;
-}
-
-grpc::Status status_of(const Failure& failure) {
-  return {code_of(failure.problem), failure.message};
-}
 grpc::Status status_of(Problem problem, const Error& error) {
   return status_of(Failure{problem, error.message});
 }
@@ -98,17 +71,6 @@ void put(List& into, const std::vector<TensorDescription>& tensors) {
   }
 }
 
-// The call's own deadline is a timeout, too.
-void set_deadline(InferRequest& request, std::chrono::system_clock::time_point deadline) {
-  if (deadline == std::chrono::system_clock::time_point::max()) return;
-  const auto left = std::chrono::duration_cast<std::chrono::microseconds>(
-      deadline - std::chrono::system_clock::now());
-  constexpr std::chrono::microseconds kDay{86'400'000'000};
-  if (left > kDay) return;
-  const std::chrono::microseconds time = std::max(left, std::chrono::microseconds(1));
-  request.timeout = std::min(request.timeout.value_or(time), time);
-}
-
 Result<Client> client_of(const Service& service, const grpc::ServerContextBase& context,
                          const char* what) {
   const auto& metadata = context.client_metadata();
@@ -117,107 +79,7 @@ Result<Client> client_of(const Service& service, const grpc::ServerContextBase& 
   return service.client_of({found->second.data(), found->second.size()}, what);
 }
 
-// A stream of requests: each is answered as soon as it is done.
-class InferStream
-    : public grpc::ServerBidiReactor<api::ModelInferRequest, api::ModelStreamInferResponse> {
- public:
-  InferStream(Service& service, Client client, std::chrono::system_clock::time_point deadline)
-      : service_(service), client_(std::move(client)), deadline_(deadline) {
-    StartRead(&request_);
-  }
-
-  void OnReadDone(bool is_there) override {
-    if (!is_there) {
-      bool ends = false;
-      {
-        const std::lock_guard lock(mutex_);
-        has_all_ = true;
-        ends = is_at_end();
-      }
-      if (ends) Finish(grpc::Status::OK);
-      return;
-    }
-    {
-      const std::lock_guard lock(mutex_);
-      ++open_;
-    }
-    service_.infer(
-        client_, {request_.model_name(), request_.model_version()},
-        [this](const ModelForm& form, const RegionsOfClient& regions) -> Result<InferRequest> {
-          auto parsed = parse_infer(request_, form, regions);
-          if (parsed.ok()) set_deadline(*parsed, deadline_);
-          return parsed;
-        },
-        [this, id = request_.id()](InferOutcome outcome) -> Send {
-          auto response = std::make_shared<api::ModelStreamInferResponse>();
-          if (outcome.failure) {
-            response->set_error_message(outcome.failure->message);
-            response->mutable_infer_response()->set_id(id);
-          } else {
-            write_infer(outcome, *response->mutable_infer_response());
-          }
-          return [this, response] { send(response); };
-        });
-    const std::lock_guard lock(mutex_);
-    // So many may be on their way; then the client has to take some.
-    constexpr int kOpenMax = 64;
-    is_full_ = open_ >= kOpenMax;
-    if (!is_full_) StartRead(&request_);
-  }
-
-  void OnWriteDone(bool went_well) override {
-    bool ends = false;
-    {
-      const std::lock_guard lock(mutex_);
-      responses_.pop_front();
-      --open_;
-      if (!went_well) {
-        open_ -= static_cast<int>(responses_.size());
-        responses_.clear();
-        is_gone_ = true;
-      }
-      if (!responses_.empty()) StartWrite(responses_.front().get());
-      if (is_full_) {
-        is_full_ = false;
-        StartRead(&request_);
-      }
-      ends = is_at_end();
-    }
-    if (ends) Finish(grpc::Status::OK);
-  }
-
-  void OnDone() override { delete this; }
-
- private:
-  void send(const std::shared_ptr<api::ModelStreamInferResponse>& response) {
-    bool ends = false;
-    {
-      const std::lock_guard lock(mutex_);
-      if (is_gone_) {
-        --open_;
-        ends = is_at_end();
-      } else {
-        responses_.push_back(response);
-        if (responses_.size() == 1) StartWrite(response.get());
-      }
-    }
-    if (ends) Finish(grpc::Status::OK);
-  }
-  // True once, under the lock. Finish() comes behind it: with that the stream may be gone at once.
-  bool is_at_end() { return has_all_ && open_ == 0 && !std::exchange(is_finished_, true); }
-
-  Service& service_;
-  const Client client_;
-  const std::chrono::system_clock::time_point deadline_;
-  api::ModelInferRequest request_;  // that is being read
-  std::mutex mutex_;
-  std::deque<std::shared_ptr<api::ModelStreamInferResponse>>
-      responses_;  // the first is being written
-  int open_ = 0;   // requests that have been read and not been answered
-  bool has_all_ = false, is_full_ = false, is_gone_ = false, is_finished_ = false;
-};
-
-// Of a client that has no token.
+// Of a client that has no token, or that comes too late.
 class RefusedStream
     : public grpc::ServerBidiReactor<api::ModelInferRequest, api::ModelStreamInferResponse> {
  public:
@@ -230,6 +92,8 @@ class RefusedStream
 class GrpcServer::Calls : public api::GRPCInferenceService::CallbackService {
  public:
   explicit Calls(serve::Service& service) : service_(service) {}
+
+  void shut_down_streams() { streams_.shut_down(); }
 
   ServerUnaryReactor* ServerLive(CallbackServerContext* context, const api::ServerLiveRequest*,
                                  api::ServerLiveResponse* response) override {
@@ -313,7 +177,9 @@ class GrpcServer::Calls : public api::GRPCInferenceService::CallbackService {
     if (!client.ok()) {
       return new RefusedStream(status_of(Problem::kUnauthenticated, client.error()));
     }
-    return new InferStream(service_, std::move(*client), context->deadline());
+    auto* const stream = streams_.start(service_, std::move(*client), context->deadline());
+    if (stream == nullptr) return new RefusedStream(status_of(kShutsDown));
+    return stream;
   }
 
   ServerUnaryReactor* ModelStatistics(CallbackServerContext* context,
@@ -423,6 +289,7 @@ class GrpcServer::Calls : public api::GRPCInferenceService::CallbackService {
   }
 
   serve::Service& service_;
+  InferStreams streams_;
 };
 
 struct GrpcServer::Running {
@@ -474,7 +341,10 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::start(Service& service,
   return server;
 }
 
+void GrpcServer::begin_shutdown() { calls_->shut_down_streams(); }
+
 bool GrpcServer::finish(std::chrono::milliseconds patience) {
+  begin_shutdown();
   const auto last = std::chrono::system_clock::now() + patience;
   running_->server->Shutdown(last);
   running_->server->Wait();

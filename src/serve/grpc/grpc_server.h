@@ -34,7 +34,9 @@ class GrpcServer {
   ~GrpcServer();  // ends the calls that are open
 
   int port() const { return port_; }
-  // Accepts no more calls, and waits for those that are open. False: there still was one after `patience`.
+  // Takes no more streams; those that are open end as soon as the requests that they have taken are answered.
+  void begin_shutdown();
+  // That, accepts no more calls, and waits for those that are open. False: there still was one after `patience`.
   bool finish(std::chrono::milliseconds patience);
 
  private:

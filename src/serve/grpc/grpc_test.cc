@@ -565,6 +565,59 @@ TEST_F(GrpcTest, EndsWhenWhatItOwesIsAnswered) {
   EXPECT_TRUE(server_->finish(std::chrono::seconds(20)));
 }
 
+// A stream that waits for nothing is in nobody's way.
+TEST_F(GrpcTest, EndsAnIdleStreamAtOnce) {
+  start();
+  grpc::ClientContext context, context_without;
+  const auto stream = stub_->ModelStreamInfer(&context);
+  const auto without = stub_->ModelStreamInfer(&context_without);  // a request
+  api::ModelInferRequest each = request("scale");
+  each.add_raw_input_contents(raw({1, 2, 3, 4}));
+  api::ModelStreamInferResponse response;
+  ASSERT_TRUE(stream->Write(each));
+  ASSERT_TRUE(stream->Read(&response));
+  service_->begin_shutdown();
+  server_->begin_shutdown();
+  EXPECT_FALSE(stream->Read(&response));
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(status.error_message(), "the server is shutting down");
+  EXPECT_FALSE(without->Read(&response));
+  EXPECT_EQ(without->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  grpc::ClientContext late_context;
+  const auto late = stub_->ModelStreamInfer(&late_context);
+  EXPECT_FALSE(late->Read(&response));
+  EXPECT_EQ(late->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(server_->finish(std::chrono::seconds(20)));
+}
+
+// Each request that a stream has given before the end has its answer, or is refused by name.
+TEST_F(GrpcTest, AnswersWhatAStreamHasGivenBeforeItEnds) {
+  // Each run takes a tenth of a second or so.
+  folder_.write("slow/1/model.onnx", scaled(2));
+  folder_.write("slow/config.json", R"({"device": "sim", "pace": 0.00001})");
+  start();
+  grpc::ClientContext context;
+  const auto stream = stub_->ModelStreamInfer(&context);
+  api::ModelInferRequest each = request("slow");
+  each.set_model_name("slow");
+  each.add_raw_input_contents(raw({1, 2, 3, 4}));
+  constexpr int kRequests = 3;
+  for (int i = 0; i < kRequests; ++i) ASSERT_TRUE(stream->Write(each));
+  while (service_->all_served({}).back()->statistics().pending < 2) std::this_thread::yield();
+  service_->begin_shutdown();
+  server_->begin_shutdown();
+  EXPECT_FALSE(service_->is_idle());
+  int answers = 0;
+  api::ModelStreamInferResponse response;
+  for (; stream->Read(&response); ++answers) {
+    EXPECT_THAT(response.error_message(), ::testing::AnyOf("", "the server is shutting down"));
+  }
+  EXPECT_GE(answers, 2);
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(server_->finish(std::chrono::seconds(20)));
+}
+
 TEST(GrpcServer, SaysThatThePortIsTaken) {
   const testing::ModelFolder folder("grpc_port_test");
   const auto service = folder.serve();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -198,6 +200,16 @@ Result<InferRequest> parse_infer(const ModelInferRequest& message, const ModelFo
   TESSERA_RETURN_IF_ERROR(read_inputs(message, builder));
   TESSERA_RETURN_IF_ERROR(read_outputs(message, builder));
   return builder.finish();
+}
+
+void set_deadline(InferRequest& request, std::chrono::system_clock::time_point deadline) {
+  if (deadline == std::chrono::system_clock::time_point::max()) return;
+  const auto left = std::chrono::duration_cast<std::chrono::microseconds>(
+      deadline - std::chrono::system_clock::now());
+  constexpr std::chrono::microseconds kDay{86'400'000'000};
+  if (left > kDay) return;
+  const std::chrono::microseconds time = std::max(left, std::chrono::microseconds(1));
+  request.timeout = std::min(request.timeout.value_or(time), time);
 }
 
 void write_infer(const InferOutcome& outcome, inference::ModelInferResponse& message) {

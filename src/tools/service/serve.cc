@@ -85,6 +85,7 @@ struct Listeners {
 // What was accepted is answered.
 Status end_service(const ServeArguments& arguments, serve::Service& service, Listeners& listeners) {
   service.begin_shutdown();
+  if (listeners.grpc != nullptr) listeners.grpc->begin_shutdown();
   const auto last =
       std::chrono::steady_clock::now() + std::chrono::duration<double>(arguments.shutdown_seconds);
   while (!service.is_idle() && std::chrono::steady_clock::now() < last) {
