@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "http/message.h"
 #include "tessera/file.h"
 
 namespace tessera::serve {
@@ -220,8 +221,9 @@ Result<std::shared_ptr<Access>> Access::read(const std::string& path, Audit audi
 }
 
 Result<Client> Access::client_of(std::string_view authorization, const std::string& what) const {
+  // Its case does not count.
   constexpr std::string_view kScheme = "Bearer ";
-  if (!authorization.starts_with(kScheme)) {
+  if (!http::equal_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) {
     note("", what, "no token");
     return invalid("it has no token; send 'Authorization: Bearer TOKEN'");
   }

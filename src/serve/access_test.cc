@@ -38,6 +38,8 @@ TEST(Access, KnowsTenantsByTheirTokens) {
   EXPECT_FALSE(one.may_use("exactly"));
   EXPECT_FALSE(one.is_operator());
   EXPECT_TRUE(access->client_of("Bearer fedcba9876543210", "a").value().is_operator());
+  EXPECT_EQ(access->client_of("bearer 0123456789abcdef", "a").value().name(), "one");
+  EXPECT_EQ(access->client_of("BEARER 0123456789abcdef", "a").value().name(), "one");
   EXPECT_FALSE(access->client_of("Bearer 0123456789abcde", "infer").ok());
   EXPECT_FALSE(access->client_of("0123456789abcdef", "infer").ok());
   EXPECT_FALSE(access->client_of("", "infer").ok());
