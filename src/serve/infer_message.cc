@@ -113,8 +113,12 @@ Status put_element(const Json& value, Format format, std::byte* at) {
   switch (format) {
     case Format::kF32:
     case Format::kF64: {
-      if (!value.is_number()) return invalid(fmt::format("{} is no number", value.dump()));
-      const auto wide = value.get<double>();
+      // As in answers, where JSON has no other form for it.
+      if (!value.is_number() && !value.is_null()) {
+        return invalid(fmt::format("{} is no number", value.dump()));
+      }
+      const double wide =
+          value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
       const auto narrow = static_cast<float>(wide);
       if (format == Format::kF32) std::memcpy(at, &narrow, sizeof(narrow));
       if (format == Format::kF64) std::memcpy(at, &wide, sizeof(wide));
@@ -301,8 +305,11 @@ class InferReader {
     if (list == nullptr || !list->is_array()) return invalid(what + ": 'shape' is to be a list");
     Shape shape;
     for (const Json& dim : *list) {
+      constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+      // What is beyond the most is negative here.
       if (!dim.is_number_integer() || dim.get<std::int64_t>() < 0) {
-        return invalid(fmt::format("{}: 'shape' has {}, no number from 0", what, dim.dump()));
+        return invalid(fmt::format("{}: 'shape' has {}, no whole number from 0 to {}", what,
+                                   dim.dump(), kMost));
       }
       shape.push_back(dim.get<std::int64_t>());
     }
@@ -325,8 +332,10 @@ class InferReader {
 
   Status read_outputs(const Json& document) {
     const Json* const list = member(document, "outputs");
-    if (list == nullptr) return builder_.want_all(binary_outputs_, kMustHaveText);
-    if (!list->is_array()) return invalid("'outputs' is to be a list");
+    if (list != nullptr && !list->is_array()) return invalid("'outputs' is to be a list");
+    if (list == nullptr || list->empty()) {
+      return builder_.want_all(binary_outputs_, kMustHaveText);
+    }
     for (const Json& entry : *list) {
       if (!entry.is_object()) return invalid("an entry of 'outputs' is no object");
       TESSERA_TRY(const std::string name, text_of(entry, "name", "an output"));

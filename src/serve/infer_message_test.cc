@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -94,6 +95,63 @@ TEST(InferRequest, TakesPriorityTimeoutAndBinaryOutputs) {
   EXPECT_TRUE(parsed->outputs[1].binary);
   document["parameters"]["priority"] = 1'000'000;
   EXPECT_EQ(parse_infer(document.dump(), std::nullopt, kForm)->priority, kPriorityLowest);
+}
+
+TEST(InferRequest, AnEmptyListOfOutputsMeansAllOfThem) {
+  const ModelForm form = {{{"x", Format::kF32, {1}}},
+                          {{"y", Format::kF32, {1}}, {"z", Format::kF32, {1}}}};
+  Json document = {{"inputs", {tensor("x", {1}, "FP32", {1})}}, {"outputs", Json::array()}};
+  for (int i = 0; i < 2; ++i) {
+    const auto parsed = parse_infer(document.dump(), std::nullopt, form);
+    ASSERT_TRUE(parsed.ok()) << parsed.error().to_string();
+    ASSERT_EQ(parsed->outputs.size(), 2u);
+    EXPECT_EQ(parsed->outputs[1].index, 1u);
+    document.erase("outputs");
+  }
+  document["outputs"] = 7;
+  EXPECT_THAT(parse_infer(document.dump(), std::nullopt, form).error().message,
+              HasSubstr("'outputs' is to be a list"));
+}
+
+TEST(InferRequest, TakesNullAsNotANumberWhereAFormatHasOne) {
+  const ModelForm form = {{{"f", Format::kF32, {2}}, {"d", Format::kF64, {1}}},
+                          {{"y", Format::kF32, {1}}}};
+  const Json document = {
+      {"inputs", {tensor("f", {2}, "FP32", {nullptr, 1}), tensor("d", {1}, "FP64", {nullptr})}}};
+  const auto parsed = parse_infer(document.dump(), std::nullopt, form);
+  ASSERT_TRUE(parsed.ok()) << parsed.error().to_string();
+  EXPECT_TRUE(std::isnan(parsed->inputs[0].as<float>()[0]));
+  EXPECT_EQ(parsed->inputs[0].as<float>()[1], 1.0F);
+  EXPECT_TRUE(std::isnan(parsed->inputs[1].as<double>()[0]));
+  Json whole = request();
+  whole["inputs"][0]["data"][0] = nullptr;
+  EXPECT_THAT(refusal(whole), HasSubstr("input 'n': null is no whole number"));
+}
+
+TEST(InferRequest, SaysWhatAnOpenDimensionMayBe) {
+  const ModelForm form = {{{"x", Format::kF32, {-1, 4}}}, {{"y", Format::kF32, {1}}}};
+  const auto message = [&](const Json& shape) {
+    const Json document = {{"inputs", {tensor("x", shape, "FP32", Json::array())}}};
+    return parse_infer(document.dump(), std::nullopt, form).error().message;
+  };
+  EXPECT_EQ(
+      message({0, 4}),
+      "input 'x' has the shape [0, 4]; the model takes [-1, 4], where each -1 stands for 1 or "
+      "more, and dimension 0 is 0");
+  EXPECT_EQ(message({std::int64_t{1} << 40, 4}),
+            "input 'x' has the shape [1099511627776, 4]; the model takes [-1, 4], and "
+            "1099511627776 elements at most");
+  EXPECT_EQ(message({1, 5}), "input 'x' has the shape [1, 5]; the model takes [-1, 4]");
+  EXPECT_EQ(message({1}), "input 'x' has the shape [1]; the model takes [-1, 4]");
+  for (const char* const dim : {"-1", "18446744073709551615", "1.5"}) {
+    EXPECT_EQ(message({Json::parse(dim), 4}),
+              std::string("input 'x': 'shape' has ") + dim +
+                  ", no whole number from 0 to 9223372036854775807");
+  }
+  // Where a protocol has negative numbers.
+  EXPECT_EQ(RequestBuilder(form, {}).begin_input("x", "FP32", {-1, 4}).error().message,
+            "input 'x' has the shape [-1, 4]; the model takes [-1, 4], where each -1 stands for 1 "
+            "or more, and dimension 0 is -1");
 }
 
 TEST(InferRequest, RefusesWhatIsWrongAndSaysWhat) {

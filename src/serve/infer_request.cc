@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "serve/datatype.h"
@@ -22,15 +24,24 @@ std::string names_of(const std::vector<TensorDescription>& all) {
   return names;
 }
 
-bool fits(const Shape& shape, const Shape& allowed) {
-  if (shape.size() != allowed.size()) return false;
+// Why a tensor of the shape is none that the model takes; empty where it is one.
+std::optional<std::string> why_not(const Shape& shape, const Shape& allowed) {
+  if (shape.size() != allowed.size()) return "";
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (allowed[i] >= 0 && shape[i] != allowed[i]) return "";
+  }
   std::int64_t elements = 1;
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (allowed[i] >= 0 ? shape[i] != allowed[i] : shape[i] < 1) return false;
-    if (shape[i] > 0 && elements > kElementsMax / shape[i]) return false;
+    if (allowed[i] < 0 && shape[i] < 1) {
+      return fmt::format(", where each -1 stands for 1 or more, and dimension {} is {}", i,
+                         shape[i]);
+    }
+    if (shape[i] > 0 && elements > kElementsMax / shape[i]) {
+      return fmt::format(", and {} elements at most", kElementsMax);
+    }
     elements *= shape[i];
   }
-  return true;
+  return std::nullopt;
 }
 
 std::string in(const std::string& what, const Error& error) {
@@ -60,9 +71,9 @@ Result<std::size_t> RequestBuilder::begin_input(const std::string& name, std::st
     return invalid(fmt::format("input '{}' is {}; the model takes {}", name, datatype,
                                datatype_of(found->format)));
   }
-  if (!fits(shape, found->dims)) {
-    return invalid(fmt::format("input '{}' has the shape {}; the model takes {}", name,
-                               shape_text(shape), shape_text(found->dims)));
+  if (const auto reason = why_not(shape, found->dims)) {
+    return invalid(fmt::format("input '{}' has the shape {}; the model takes {}{}", name,
+                               shape_text(shape), shape_text(found->dims), *reason));
   }
   request_.inputs[index].format = found->format;
   request_.inputs[index].dims = std::move(shape);
