@@ -200,7 +200,7 @@ TEST_F(Conformance, AnswersAtEveryEndpointAndToNoOtherMethod) {
       {"POST", "/v2/models/none/infer", infer, 404},
       {"POST", "/v2/repository/index", "", 200},
       {"POST", "/v2/repository/models/m/load", "", 200},
-      {"POST", "/v2/repository/models/none/load", "", 400},
+      {"POST", "/v2/repository/models/none/load", "", 404},
       {"POST", "/v2/repository/models/none/unload", "", 404},
       {"GET", "/v2/systemsharedmemory/status", "", 200},
       {"GET", "/v2/systemsharedmemory/region/r/status", "", 404},

@@ -18,10 +18,12 @@ namespace {
 using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
+std::string text_of(const Json& document) {
+  return document.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 http::Response json_response(const Json& document, int status = 200) {
-  return {.status = status,
-          .type = "application/json",
-          .body = document.dump(-1, ' ', false, Json::error_handler_t::replace)};
+  return {.status = status, .type = "application/json", .body = text_of(document)};
 }
 
 http::Response empty_response(int status = 200) { return {.status = status}; }
@@ -148,6 +150,35 @@ http::Response response_of(InferOutcome outcome) {
   return response;
 }
 
+// A body that is encoded is not read; nothing where it is as it is.
+std::optional<http::Response> refused_encoding(const http::Request& request) {
+  for (const http::Field& field : request.fields) {
+    if (!http::equal_ignoring_case(field.name, "Content-Encoding") ||
+        http::equal_ignoring_case(field.value, "identity")) {
+      continue;
+    }
+    http::Response refused = json_response(
+        {{"error", fmt::format("{}: the body's Content-Encoding is '{}'; allowed is 'identity': "
+                               "send the body as it is",
+                               request.path, field.value)}},
+        415);
+    refused.fields.push_back({"Accept-Encoding", "identity"});
+    return refused;
+  }
+  return std::nullopt;
+}
+
+// A body that is an object; an empty one is one without members.
+Result<Json> object_of(const http::Request& request) {
+  constexpr bool kThrows = false;
+  Json document = Json::parse(request.body.empty() ? "{}" : request.body, nullptr, kThrows);
+  if (!document.is_object()) {
+    return invalid(fmt::format(
+        "{}: the body is no JSON object; leave it out or send one such as {}", request.path, "{}"));
+  }
+  return document;
+}
+
 // Of "Inference-Header-Content-Length".
 Result<std::optional<std::size_t>> header_bytes_of(const http::Request& request) {
   const auto field = request.field("Inference-Header-Content-Length");
@@ -267,12 +298,13 @@ void HttpFront::handle(http::Request request, http::Reply reply) {
   if (!client.ok()) {
     return reply.send(failure_response({Problem::kUnauthenticated, client.error().message}));
   }
+  if (auto refused = refused_encoding(request)) return reply.send(std::move(*refused));
   switch (path.what) {
     case Path::What::kInfer:
       return infer(*client, path, request, std::move(reply));
     case Path::What::kLoad:
     case Path::What::kUnload:
-      return change(*client, path, std::move(reply));
+      return change(*client, path, request, std::move(reply));
     default:
       return reply.send(answer(*client, request, path));
   }
@@ -334,12 +366,23 @@ void HttpFront::infer(const Client& client, const Path& path, const http::Reques
   });
 }
 
-void HttpFront::change(const Client& client, const Path& path, http::Reply reply) {
+void HttpFront::change(const Client& client, const Path& path, const http::Request& request,
+                       http::Reply reply) {
+  const auto document = object_of(request);
+  if (!document.ok()) {
+    return reply.send(failure_response({Problem::kInput, document.error().message}));
+  }
+  RepositoryChange change{.model = path.model, .load = path.what == Path::What::kLoad};
+  const Json parameters = document->value("parameters", Json::object());
+  if (!parameters.is_object()) {
+    return reply.send(failure_response(
+        {Problem::kInput, fmt::format("{}: 'parameters' is no object", request.path)}));
+  }
+  for (const auto& [name, value] : parameters.items()) change.parameters.push_back(name);
   const auto back = std::make_shared<http::Reply>(std::move(reply));
-  service_.change(client, path.model, path.what == Path::What::kLoad,
-                  [back](const std::optional<Failure>& failure) {
-                    back->send(failure ? failure_response(*failure) : empty_response());
-                  });
+  service_.change(client, change, [back](const std::optional<Failure>& failure) {
+    back->send(failure ? failure_response(*failure) : empty_response());
+  });
 }
 
 http::Response HttpFront::model_metadata(const Client& client, const Path& path) {
@@ -365,10 +408,16 @@ http::Response HttpFront::model_statistics(const Client& client, const Path& pat
 }
 
 http::Response HttpFront::repository_index(const Client& client, const http::Request& request) {
-  const Json wanted = Json::parse(request.body.empty() ? "{}" : request.body, nullptr, false);
-  const bool only_ready = wanted.is_object() && wanted.value("ready", Json(false)) == true;
+  const auto wanted = object_of(request);
+  if (!wanted.ok()) return failure_response({Problem::kInput, wanted.error().message});
+  const Json only_ready = wanted->value("ready", Json(false));
+  if (!only_ready.is_boolean()) {
+    return failure_response({Problem::kInput, fmt::format("{}: 'ready' is {}; it is to be true or "
+                                                          "false",
+                                                          request.path, text_of(only_ready))});
+  }
   Json index = Json::array();
-  for (const IndexEntry& entry : service_.index(client, only_ready)) {
+  for (const IndexEntry& entry : service_.index(client, only_ready.get<bool>())) {
     index.push_back({{"name", entry.name},
                      {"version", entry.version},
                      {"state", entry.state},

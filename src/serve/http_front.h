@@ -33,7 +33,8 @@ class HttpFront {
   std::vector<std::string> extensions() const;
   void infer(const Client& client, const Path& path, const http::Request& request,
              http::Reply reply);
-  void change(const Client& client, const Path& path, http::Reply reply);
+  void change(const Client& client, const Path& path, const http::Request& request,
+              http::Reply reply);
   http::Response model_metadata(const Client& client, const Path& path);
   http::Response model_statistics(const Client& client, const Path& path);
   http::Response repository_index(const Client& client, const http::Request& request);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -144,12 +146,55 @@ Result<std::vector<std::string>> folders_in(const std::string& folder) {
   return names;
 }
 
+// What a model may not be called.
+Status check_name(const std::string& name) {
+  if (name == "stats") {
+    return invalid(
+        "'stats' is no name of a model, since /v2/models/stats has the statistics of all models; "
+        "give the folder another name");
+  }
+  const bool is_name = !name.empty() && !name.starts_with('.') &&
+                       name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
+  if (is_name) return {};
+  return invalid(
+      fmt::format("'{}' is no name of a model: that is the name of a folder of the "
+                  "repository, which does not begin with a dot",
+                  name));
+}
+
 // Whether the path leads to something. The error says why that cannot be told.
 Result<bool> is_there(const std::string& path) {
   std::error_code error;
   const bool found = fs::exists(path, error);
   if (!error) return found;
   return invalid(fmt::format("cannot look for '{}': {}", path, error.message()));
+}
+
+// The folders that are versions, and those that only look so.
+Status find_versions(const std::string& folder, FoundModel& model) {
+  constexpr std::string_view kDigits = "0123456789";
+  TESSERA_TRY(const std::vector<std::string> folders, folders_in(folder));
+  for (const std::string& each : folders) {
+    if (each.find_first_not_of(kDigits) != std::string::npos) continue;
+    const std::int64_t version = version_of(each);
+    if (version == 0) {
+      model.left_out.push_back(
+          {each, fmt::format("a version is a number from 1 to {} without zeros before it",
+                             std::numeric_limits<std::int64_t>::max())});
+      continue;
+    }
+    const std::size_t before = model.versions.size();
+    for (const char* const file : kFiles) {
+      const std::string path = fmt::format("{}/{}/{}", folder, each, file);
+      TESSERA_TRY(const bool has_file, is_there(path));
+      if (!has_file) continue;
+      model.versions.push_back({version, path});
+      break;
+    }
+    if (model.versions.size() > before) continue;
+    model.left_out.push_back({each, "it has no model.onnx, model.tpkg or model.tprog"});
+  }
+  return {};
 }
 
 }  // namespace
@@ -173,15 +218,25 @@ Result<ModelConfig> parse_model_config(const std::string& text, const ModelConfi
 }
 
 Result<std::vector<std::string>> model_names(const std::string& repository) {
-  return folders_in(repository);
+  TESSERA_TRY(std::vector<std::string> names, folders_in(repository));
+  std::erase_if(names, [](const std::string& name) { return name.starts_with('.'); });
+  return names;
+}
+
+Result<bool> has_model(const std::string& repository, const std::string& name) {
+  TESSERA_RETURN_IF_ERROR(check_name(name));
+  // Without the path, which is not the client's affair.
+  std::error_code error;
+  const bool found = fs::is_directory(repository + "/" + name, error);
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return invalid(fmt::format("cannot look for its folder: {}", error.message()));
+  }
+  return found;
 }
 
 Result<FoundModel> find_model(const std::string& repository, const std::string& name,
                               const ModelConfig& defaults) {
-  if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos ||
-      name.find('\0') != std::string::npos) {
-    return invalid(fmt::format("'{}' is no name of a model", name));
-  }
+  TESSERA_RETURN_IF_ERROR(check_name(name));
   const std::string folder = repository + "/" + name;
   FoundModel model{.name = name, .versions = {}, .config = defaults};
   const std::string config = folder + "/config.json";
@@ -192,18 +247,7 @@ Result<FoundModel> find_model(const std::string& repository, const std::string& 
     if (!parsed.ok()) return parsed.error().with_context(config);
     model.config = std::move(*parsed);
   }
-  TESSERA_TRY(const std::vector<std::string> folders, folders_in(folder));
-  for (const std::string& each : folders) {
-    const std::int64_t version = version_of(each);
-    if (version == 0) continue;
-    for (const char* const file : kFiles) {
-      const std::string path = fmt::format("{}/{}/{}", folder, each, file);
-      TESSERA_TRY(const bool has_file, is_there(path));
-      if (!has_file) continue;
-      model.versions.push_back({version, path});
-      break;
-    }
-  }
+  TESSERA_RETURN_IF_ERROR(find_versions(folder, model));
   std::ranges::sort(model.versions, {}, &ModelFile::version);
   if (model.versions.empty()) {
     return invalid(

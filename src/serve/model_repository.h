@@ -46,15 +46,23 @@ struct ModelFile {
   std::string path;  // of the model, package or program
 };
 
+// A folder of a model that looks like a version and is none.
+struct LeftOut {
+  std::string folder, reason;
+};
+
 // One of the repository's models.
 struct FoundModel {
   std::string name;
   std::vector<ModelFile> versions;  // ascending; not empty
   ModelConfig config;
+  std::vector<LeftOut> left_out = {};
 };
 
-// The names of its folders, in order.
+// The names of its folders, in order; those that begin with a dot are no models.
 Result<std::vector<std::string>> model_names(const std::string& repository);
+// Whether the model has a folder. The error says why the name is none, or why that cannot be told.
+Result<bool> has_model(const std::string& repository, const std::string& name);
 // Reads config.json and finds the versions. A name that leads out of the repository is refused.
 Result<FoundModel> find_model(const std::string& repository, const std::string& name,
                               const ModelConfig& defaults);

@@ -37,6 +37,7 @@ TEST_F(Repository, HasModelsVersionsAndConfigurations) {
   write("a/1/model.tprog", "");
   write("a/config.json",
         R"({"device": "sim", "instances": 3, "shapes": {"x": [1, 3]}, "timeout_us": 5})");
+  write(".git/1/model.onnx", "");
   EXPECT_THAT(*model_names(folder_), ElementsAre("a", "b"));
   const auto b = find_model(folder_, "b", {});
   ASSERT_TRUE(b.ok()) << b.error().to_string();
@@ -44,6 +45,13 @@ TEST_F(Repository, HasModelsVersionsAndConfigurations) {
   EXPECT_EQ(b->versions[0].version, 2);
   EXPECT_EQ(b->versions[1].version, 10);
   EXPECT_EQ(b->versions[1].path, folder_ + "/b/10/model.onnx");
+  // Those that look like a version are named.
+  ASSERT_EQ(b->left_out.size(), 2u);
+  EXPECT_EQ(b->left_out[0].folder, "007");
+  EXPECT_EQ(b->left_out[0].reason,
+            "a version is a number from 1 to 9223372036854775807 without zeros before it");
+  EXPECT_EQ(b->left_out[1].folder, "3");
+  EXPECT_EQ(b->left_out[1].reason, "it has no model.onnx, model.tpkg or model.tprog");
   const auto a = find_model(folder_, "a", {.arch = "edge"});
   ASSERT_TRUE(a.ok()) << a.error().to_string();
   EXPECT_EQ(a->config.device, DeviceKind::kSim);
@@ -64,9 +72,17 @@ TEST_F(Repository, SaysWhatIsWrongWithAModel) {
   EXPECT_THAT(message("empty"), HasSubstr("has no version"));
   EXPECT_THAT(message("bad"), HasSubstr("bad/config.json: 'instances' is 0; allowed is"));
   EXPECT_THAT(message("nowhere"), HasSubstr("cannot read the folder"));
-  for (const char* const outside : {"..", ".", "", "a/b", "../repository_test/bad"}) {
+  for (const char* const outside : {"..", ".", "", "a/b", "../repository_test/bad", ".git"}) {
     EXPECT_THAT(message(outside), HasSubstr("is no name of a model")) << outside;
+    EXPECT_FALSE(has_model(folder_, outside).ok()) << outside;
   }
+  // Its address is that of something else.
+  write("stats/1/model.onnx", "");
+  EXPECT_EQ(message("stats"),
+            "'stats' is no name of a model, since /v2/models/stats has the statistics of all "
+            "models; give the folder another name");
+  EXPECT_TRUE(*has_model(folder_, "bad"));
+  EXPECT_FALSE(*has_model(folder_, "nowhere"));
   EXPECT_FALSE(model_names(folder_ + "/nowhere").ok());
 }
 

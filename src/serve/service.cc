@@ -13,6 +13,25 @@ namespace {
 
 constexpr std::size_t kChangesMax = 64;  // loads and unloads that wait
 
+// Why versions are not there, by their numbers; 0: the model itself.
+std::string text_of(const std::map<std::int64_t, std::string>& reasons) {
+  std::string text;
+  for (const auto& [version, reason] : reasons) {
+    text += fmt::format("{}{}{}", text.empty() ? "" : "; ",
+                        version == 0 ? "" : fmt::format("version {}: ", version), reason);
+  }
+  return text;
+}
+
+// What is in a model's folder and is not served.
+std::string notes_of(const std::vector<LeftOut>& left_out) {
+  std::string text;
+  for (const LeftOut& each : left_out) {
+    text += fmt::format("; folder '{}' is left out: {}", each.folder, each.reason);
+  }
+  return text;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Service>> Service::open(ServiceOptions options) {
@@ -110,18 +129,22 @@ Result<std::shared_ptr<ServedModel>> Service::served(const Client& client,
   if (found == models_.end() || !client.may_use(name.model)) {
     return Error{ErrorCode::kInvalidArgument, fmt::format("there is no model '{}'", name.model)};
   }
-  const auto& versions = found->second.versions;
+  const auto& [versions, reasons, state] = found->second;
   if (versions.empty()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("model '{}' is {}", name.model,
-                             found->second.state == "LOADING" ? "being loaded" : "not loaded")};
+    if (state == "LOADING") return invalid(fmt::format("model '{}' is being loaded", name.model));
+    return invalid(fmt::format("model '{}' is not loaded{}{}", name.model,
+                               reasons.empty() ? "" : ": ", text_of(reasons)));
   }
   if (name.version.empty()) return versions.rbegin()->second;
   for (const auto& [number, model] : versions) {
     if (model->version() == name.version) return model;
   }
-  return Error{ErrorCode::kInvalidArgument,
-               fmt::format("model '{}' has no version '{}'", name.model, name.version)};
+  for (const auto& [number, reason] : reasons) {
+    if (number == 0 || std::to_string(number) != name.version) continue;
+    return invalid(
+        fmt::format("version {} of model '{}' is not loaded: {}", number, name.model, reason));
+  }
+  return invalid(fmt::format("model '{}' has no version '{}'", name.model, name.version));
 }
 
 std::vector<std::string> Service::versions_of(const std::string& model) const {
@@ -199,10 +222,18 @@ void Service::infer(const Client& client, const ModelName& name, const Parse& pa
                   });
 }
 
-void Service::change(const Client& client, const std::string& model, bool load, Changed done) {
+void Service::change(const Client& client, const RepositoryChange& change, Changed done) {
+  const auto& [model, load, parameters] = change;
   if (!client.is_operator()) {
     refuse(client, fmt::format("{} {}", load ? "load" : "unload", model), "no operator");
     return done(Failure{Problem::kForbidden, "only an operator loads and unloads models"});
+  }
+  if (load && !parameters.empty()) {
+    return done(Failure{
+        Problem::kInput,
+        fmt::format("model '{}': a load has the parameter '{}', and takes none; put config.json "
+                    "and the versions' files in the model's folder, and load it without",
+                    model, parameters.front())});
   }
   std::unique_lock lock(mutex_);
   if (stopping_ || waiting_.size() >= kChangesMax) {
@@ -277,10 +308,30 @@ void Service::count_first_load(Work& work) {
   if (std::exchange(work.is_first, false)) --first_loads_;
 }
 
+// Of a model that has no folder. What was loaded before it went serves on.
+std::optional<Failure> Service::note_missing(const std::string& name) {
+  const std::string reason = "its folder is not in the repository any more";
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = models_.find(name);
+    if (found == models_.end()) {
+      return Failure{Problem::kNotFound, fmt::format("there is no model '{}'", name)};
+    }
+    Entry& entry = found->second;
+    entry.state = entry.versions.empty() ? "UNAVAILABLE" : "READY";
+    entry.reasons = {{0, reason}};
+  }
+  log(fmt::format("{}: {}", name, reason));
+  return Failure{Problem::kNotFound, fmt::format("model '{}': {}", name, reason)};
+}
+
 // The versions that were there serve until the new ones do.
 std::optional<Failure> Service::load(Work& work) {
   const std::string& name = work.model;
-  const auto found = find_model(options_.repository, name, options_.defaults);
+  const auto is_there = has_model(options_.repository, name);
+  if (is_there.ok() && !*is_there) return note_missing(name);
+  const auto found = is_there.ok() ? find_model(options_.repository, name, options_.defaults)
+                                   : Result<FoundModel>(is_there.error());
   std::map<std::int64_t, std::string> reasons;
   std::map<std::int64_t, std::shared_ptr<ServedModel>> versions;
   if (!found.ok()) {
@@ -300,11 +351,8 @@ std::optional<Failure> Service::load(Work& work) {
       }
     }
   }
-  std::string text;
-  for (const auto& [version, reason] : reasons) {
-    text += fmt::format("{}{}{}", text.empty() ? "" : "; ",
-                        version == 0 ? "" : fmt::format("version {}: ", version), reason);
-  }
+  const std::string text = text_of(reasons);
+  const std::string notes = found.ok() ? notes_of(found->left_out) : "";
   const std::size_t count = versions.size();
   {
     const std::lock_guard lock(mutex_);
@@ -316,10 +364,10 @@ std::optional<Failure> Service::load(Work& work) {
     count_first_load(work);
   }
   if (!text.empty()) {
-    log(fmt::format("{}: {}", name, text));
+    log(fmt::format("{}: {}{}", name, text, notes));
     return Failure{Problem::kInput, fmt::format("model '{}': {}", name, text)};
   }
-  log(fmt::format("{}: ready, {} version{}", name, count, count == 1 ? "" : "s"));
+  log(fmt::format("{}: ready, {} version{}{}", name, count, count == 1 ? "" : "s", notes));
   return std::nullopt;
 }
 

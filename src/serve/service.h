@@ -49,6 +49,13 @@ struct ModelName {
   std::string model, version;
 };
 
+// What an operator asks for.
+struct RepositoryChange {
+  std::string model;
+  bool load = true;                          // or unload
+  std::vector<std::string> parameters = {};  // names of those that are sent with it
+};
+
 // A row of the repository's index.
 struct IndexEntry {
   std::string name, version, state, reason;
@@ -77,9 +84,9 @@ class Service {
   using Parse = std::function<Result<InferRequest>(const ModelForm&, const RegionsOfClient&)>;
   void infer(const Client& client, const ModelName& name, const Parse& parse, Encode encode);
 
-  // Calls `done` once, by the loading thread or here.
+  // Calls `done` once, by the loading thread or here. A load with parameters is refused.
   using Changed = std::function<void(std::optional<Failure>)>;
-  void change(const Client& client, const std::string& model, bool load, Changed done);
+  void change(const Client& client, const RepositoryChange& change, Changed done);
 
   // Of the client's tenant, which may register keys that begin as the token file says.
   std::optional<Failure> add_region(const Client& client, const RegionStatus& region);
@@ -115,6 +122,7 @@ class Service {
   void work();
   std::optional<Failure> make_change(Work& work);
   std::optional<Failure> load(Work& work);
+  std::optional<Failure> note_missing(const std::string& name);
   void count_first_load(Work& work);  // with the lock
   std::optional<Failure> unload(const std::string& name);
   void set_state(const std::string& name, const std::string& state);

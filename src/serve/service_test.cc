@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <mutex>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -14,6 +16,7 @@
 
 #include "http/client.h"
 #include "http/server.h"
+#include "http/testing/raw_socket.h"
 #include "model/testing/model_builder.h"
 #include "serve/http_front.h"
 #include "tessera/session.h"
@@ -194,10 +197,116 @@ TEST_F(ServiceTest, LoadsAndUnloadsWhileItServes) {
   const http::Answer too_long = ask("/v2/repository/models/" + name + "/load", "POST");
   EXPECT_EQ(too_long.status, 400);
   EXPECT_THAT(too_long.body, HasSubstr("File name too long"));
+  EXPECT_THAT(too_long.body, Not(HasSubstr(folder_)));
   // Names that are not there leave no trace.
-  EXPECT_EQ(ask("/v2/repository/models/none/load", "POST").status, 400);
+  const http::Answer none = ask("/v2/repository/models/none/load", "POST");
+  EXPECT_EQ(none.status, 404);
+  EXPECT_EQ(none.body, R"({"error":"there is no model 'none'"})");
   EXPECT_EQ(ask("/v2/repository/models/none/unload", "POST").status, 404);
   EXPECT_THAT(ask("/v2/repository/index", "POST").body, Not(HasSubstr("none")));
+}
+
+// One whose folder has gone keeps what was loaded of it.
+TEST_F(ServiceTest, SaysThatAModelsFolderHasGone) {
+  fs::remove_all(folder_ + "/scale");
+  const http::Answer gone = ask("/v2/repository/models/scale/load", "POST");
+  EXPECT_EQ(gone.status, 404);
+  EXPECT_EQ(gone.body,
+            R"({"error":"model 'scale': its folder is not in the repository any more"})");
+  EXPECT_EQ(outputs("/v2/models/scale/infer"), Json({3, 0, 9, 12}));
+}
+
+TEST_F(ServiceTest, SaysWhyAModelIsNotThere) {
+  const std::string reason = Json::parse(ask("/v2/repository/index", "POST").body)[0].at("reason");
+  ASSERT_NE(reason, "");
+  const auto error = [](const http::Answer& answer) {
+    return Json::parse(answer.body).at("error").get<std::string>();
+  };
+  const std::string expected = "model 'broken' is not loaded: version 1: " + reason;
+  EXPECT_EQ(error(ask("/v2/models/broken/ready")), expected);
+  EXPECT_EQ(error(ask("/v2/models/broken/infer", "POST", request())), expected);
+  write("scale/6/model.onnx", "no model");
+  EXPECT_EQ(ask("/v2/repository/models/scale/load", "POST").status, 400);
+  EXPECT_THAT(error(ask("/v2/models/scale/versions/6/ready")),
+              testing::StartsWith("version 6 of model 'scale' is not loaded: "));
+  EXPECT_EQ(error(ask("/v2/models/scale/versions/7/ready")), "model 'scale' has no version '7'");
+  ask("/v2/repository/models/scale/unload", "POST");
+  EXPECT_EQ(error(ask("/v2/models/scale/ready")), "model 'scale' is not loaded: unloaded");
+}
+
+TEST_F(ServiceTest, NamesFoldersThatItLeavesOut) {
+  write("scale/007/model.onnx", scaled(2));
+  write(".cache/1/model.onnx", scaled(2));
+  write("stats/1/model.onnx", scaled(2));
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  const auto service = Service::open({.repository = folder_,
+                                      .log =
+                                          [&](const std::string& line) {
+                                            const std::lock_guard lock(mutex);
+                                            lines.push_back(line);
+                                          }})
+                           .value();
+  const auto is_told = [&](const std::string& line) {
+    const std::lock_guard lock(mutex);
+    return std::ranges::find(lines, line) != lines.end();
+  };
+  const std::string stats =
+      "stats: 'stats' is no name of a model, since /v2/models/stats has the statistics of all "
+      "models; give the folder another name";
+  // The last of them.
+  while (!is_told(stats)) std::this_thread::yield();
+  EXPECT_TRUE(
+      is_told("scale: ready, 2 versions; folder '007' is left out: a version is a number from 1 to "
+              "9223372036854775807 without zeros before it"));
+  for (const IndexEntry& entry : service->index({}, false)) EXPECT_NE(entry.name, ".cache");
+}
+
+TEST_F(ServiceTest, RefusesALoadWithAConfigurationAndBodiesThatAreNoJson) {
+  const std::string load = "/v2/repository/models/scale/load";
+  EXPECT_EQ(ask(load, "POST", "{}").status, 200);
+  EXPECT_EQ(ask(load, "POST", R"({"parameters": {}})").status, 200);
+  const http::Answer with_config = ask(load, "POST", R"({"parameters": {"config": "{}"}})");
+  EXPECT_EQ(with_config.status, 400);
+  EXPECT_EQ(Json::parse(with_config.body).at("error"),
+            "model 'scale': a load has the parameter 'config', and takes none; put config.json and "
+            "the versions' files in the model's folder, and load it without");
+  // There is nothing that an unload would take along.
+  EXPECT_EQ(ask("/v2/repository/models/scale/unload", "POST",
+                R"({"parameters": {"unload_dependents": true}})")
+                .status,
+            200);
+  EXPECT_THAT(ask(load, "POST", R"({"parameters": 7})").body, HasSubstr("is no object"));
+  for (const std::string& target : {load, std::string("/v2/repository/index")}) {
+    for (const char* const body : {"no JSON", "[]", "{"}) {
+      const http::Answer refused = ask(target, "POST", body);
+      EXPECT_EQ(refused.status, 400);
+      EXPECT_EQ(Json::parse(refused.body).at("error"),
+                target + ": the body is no JSON object; leave it out or send one such as {}");
+    }
+  }
+  EXPECT_THAT(ask("/v2/repository/index", "POST", R"({"ready": 1})").body,
+              HasSubstr("'ready' is 1; it is to be true or false"));
+}
+
+TEST_F(ServiceTest, TakesBodiesOnlyAsTheyAre) {
+  const auto answer = [&](const std::string& encoding) {
+    const http::RawSocket socket(server_->port());
+    const std::string body = request();
+    socket.send("POST /v2/models/scale/infer HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" +
+                encoding + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+    return socket.read_all();
+  };
+  EXPECT_THAT(answer(""), testing::StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(answer("content-encoding: Identity\r\n"), testing::StartsWith("HTTP/1.1 200 "));
+  for (const char* const encoding : {"gzip", "deflate", "br", "identity, gzip"}) {
+    const std::string refused = answer(std::string("Content-Encoding: ") + encoding + "\r\n");
+    EXPECT_THAT(refused, testing::StartsWith("HTTP/1.1 415 "));
+    EXPECT_THAT(refused, HasSubstr("Accept-Encoding: identity\r\n"));
+    EXPECT_THAT(refused,
+                HasSubstr(std::string("/v2/models/scale/infer: the body's Content-Encoding is '") +
+                          encoding + "'; allowed is 'identity': send the body as it is"));
+  }
 }
 
 // No request is lost or wrong while its model is loaded again and again.
@@ -246,7 +355,7 @@ TEST_F(ServiceTest, OutlivesWhatALoadThrows) {
           .value();
   while (!service->loaded().done) std::this_thread::yield();
   std::promise<std::optional<Failure>> changed;
-  service->change({}, "scale", true,
+  service->change({}, {.model = "scale"},
                   [&](std::optional<Failure> failure) { changed.set_value(std::move(failure)); });
   const std::optional<Failure> failure = changed.get_future().get();
   ASSERT_TRUE(failure);

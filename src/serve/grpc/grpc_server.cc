@@ -217,13 +217,13 @@ class GrpcServer::Calls : public api::GRPCInferenceService::CallbackService {
   ServerUnaryReactor* RepositoryModelLoad(CallbackServerContext* context,
                                           const api::RepositoryModelLoadRequest* request,
                                           api::RepositoryModelLoadResponse*) override {
-    return change(context, request->model_name(), true);
+    return change(context, *request, true);
   }
 
   ServerUnaryReactor* RepositoryModelUnload(CallbackServerContext* context,
                                             const api::RepositoryModelUnloadRequest* request,
                                             api::RepositoryModelUnloadResponse*) override {
-    return change(context, request->model_name(), false);
+    return change(context, *request, false);
   }
 
   ServerUnaryReactor* SystemSharedMemoryStatus(
@@ -274,7 +274,8 @@ class GrpcServer::Calls : public api::GRPCInferenceService::CallbackService {
     return answer(context, answer_of(*client));
   }
 
-  ServerUnaryReactor* change(CallbackServerContext* context, const std::string& model, bool load) {
+  template <typename Request>
+  ServerUnaryReactor* change(CallbackServerContext* context, const Request& request, bool load) {
     ServerUnaryReactor* const reactor = context->DefaultReactor();
     const auto client =
         client_of(service_, *context, load ? "RepositoryModelLoad" : "RepositoryModelUnload");
@@ -282,7 +283,9 @@ class GrpcServer::Calls : public api::GRPCInferenceService::CallbackService {
       reactor->Finish(status_of(Problem::kUnauthenticated, client.error()));
       return reactor;
     }
-    service_.change(*client, model, load, [reactor](const std::optional<Failure>& failure) {
+    RepositoryChange change{.model = request.model_name(), .load = load};
+    for (const auto& [name, value] : request.parameters()) change.parameters.push_back(name);
+    service_.change(*client, change, [reactor](const std::optional<Failure>& failure) {
       reactor->Finish(failure ? status_of(*failure) : grpc::Status::OK);
     });
     return reactor;

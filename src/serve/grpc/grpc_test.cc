@@ -310,8 +310,14 @@ TEST_F(GrpcTest, LoadsUnloadsListsAndCounts) {
   EXPECT_EQ(ask(&Stub::RepositoryModelLoad, load, loaded).error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);
   load.set_model_name("none");
-  EXPECT_EQ(ask(&Stub::RepositoryModelLoad, load, loaded).error_code(),
-            grpc::StatusCode::INVALID_ARGUMENT);
+  const grpc::Status none = ask(&Stub::RepositoryModelLoad, load, loaded);
+  EXPECT_EQ(none.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(none.error_message(), "there is no model 'none'");
+  load.set_model_name("scale");
+  (*load.mutable_parameters())["config"].set_string_param("{}");
+  const grpc::Status with_config = ask(&Stub::RepositoryModelLoad, load, loaded);
+  EXPECT_EQ(with_config.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(with_config.error_message(), HasSubstr("a load has the parameter 'config'"));
   api::RepositoryIndexResponse index;
   ASSERT_TRUE(ask(&Stub::RepositoryIndex, {}, index).ok());
   ASSERT_EQ(index.models_size(), 4);
