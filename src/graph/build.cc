@@ -89,6 +89,7 @@ Result<Graph> build_with(const model::Model& model, const BuildOptions& options,
     if (pass.run == widen_scales) {
       std::set<std::string> wide = whole_numbers(graph);
       wide.merge(log_spectra(graph));
+      wide.merge(small_floors(graph));
       wide.insert(options.layers.wide.begin(), options.layers.wide.end());
       widen_tensors(graph, wide);
       TESSERA_RETURN_IF_ERROR(checked("widen_tensors"));

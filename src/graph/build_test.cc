@@ -624,6 +624,33 @@ TEST(Build, AFilterBankOfSeveralBlocksIsAProductABlock) {
             "elementwise f32; ");
 }
 
+TEST(Build, AnglesOfAGivenTimeStayInF32) {
+  TestModel model;
+  model.input("t", {2, 1}).constant("frequencies", {1, 8}, {0.5});
+  model.node("Mul", {"t", "frequencies"}, {"angles"}).node("Sin", {"angles"}, {"y"});
+  model.output("y", {2, 8});
+  EXPECT_EQ(formats_and_mantissas(built(model)),
+            "elementwise f32; elementwise f16; elementwise f32; ");
+}
+
+// What f16 does not have keeps a logarithm's operand and a denominator from being zero.
+TEST(Build, SmallConstantsThatKeepValuesFromZeroStayInFloat32) {
+  TestModel floor;
+  floor.input("x", {6, 16}).constant("w", {16, 9}, {0.5}).constant("least", {}, {1e-10});
+  floor.node("MatMul", {"x", "w"}, {"b"}).node("Max", {"b", "least"}, {"m"});
+  floor.node("Log", {"m"}, {"y"}).output("y", {6, 9});
+  EXPECT_EQ(
+      formats_and_mantissas(built(floor)),
+      "elementwise f16; matmul f32 11:11; elementwise f32; elementwise f16; elementwise f32; ");
+  TestModel denominator;
+  denominator.input("x", {6, 16}).constant("axes", {1}, {1}, Format::kI64);
+  denominator.constant("least", {}, {1e-8}).node("ReduceSum", {"x", "axes"}, {"s"});
+  denominator.node("Add", {"s", "least"}, {"d"}).node("Div", {"x", "d"}, {"y"});
+  denominator.output("y", {6, 16});
+  EXPECT_EQ(formats_and_mantissas(built(denominator)),
+            "elementwise f16; reduce f32; elementwise f32; elementwise f16; elementwise f32; ");
+}
+
 // A large factor between a magnitude and the logarithm; the square root's result would be f16.
 TEST(Build, AMultipleOfAMagnitudeUnderALogarithmStaysInFloat32) {
   TestModel model;

@@ -1,7 +1,7 @@
 // Which program several cores get: the splits with the least time by the performance model, on all of them or
 // on the first few alone, or the program of one core. Those of several cores that the model puts close to
 // each other, and that of one core if its array could be done in time, run, timing only, on a card of their
-// own, and the fastest is taken: so no network is slower because it was given more cores of a card.
+// own, and the fastest is taken: so no network is slower than on half of its cores, a quarter of them, ... or one.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,8 @@ void fold_padding(Graph& graph);
 std::set<std::string> whole_numbers(const Graph& graph);
 // Likewise; the products among them get wider mantissas.
 std::set<std::string> log_spectra(Graph& graph);
-// Behind widen_scales, with whole_numbers(), log_spectra() and what BuildOptions::layers names.
+std::set<std::string> small_floors(const Graph& graph);
+// Behind widen_scales, with whole_numbers(), log_spectra(), small_floors() and what BuildOptions::layers names.
 void widen_tensors(Graph& graph, const std::set<std::string>& names);
 // At the end: mantissa bits of both operands of products in block floating point, by the node's name.
 void set_mantissa_bits(Graph& graph, const std::map<std::string, int>& bits);

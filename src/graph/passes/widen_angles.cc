@@ -4,7 +4,8 @@
 //   position (i64) ─► convert ─┐                    position (i64) ─► convert ─► f32 ─┐
 //        frequencies (K = 1) ──┴─► product ─► moves ─► sin, cos       frequencies ────┴─► * ─► f32 ─► moves ─► sin, cos
 //
-// Between the integers and sine or cosine may stand moves, element-wise sums and products, and matrix
+// Positions are integers, or floats that the network is given (the time of a diffusion step): f16 has 981 and a half at best.
+// Between them and sine or cosine may stand moves, element-wise sums and products, and matrix
 // products over one element, which become element-wise. What else an angle may come of are constants.
 // Where a part of the way cannot be f32, all of it stays as it is.
 // Before: activations are not yet fused. After: any draft.
@@ -39,10 +40,10 @@ bool is_outer_product(const Graph& graph, const Node& node) {
          graph.tensor(node.inputs[0]).dims.back() == 1;
 }
 
-// What leads from integers to one sine or cosine.
+// What leads from positions to one sine or cosine.
 struct AnglePath {
   std::vector<TensorId> tensors;  // that become f32
-  bool from_integers = false;
+  bool has_positions = false;
 };
 
 // Adds `id` and what it is made of; false if that cannot be f32.
@@ -59,8 +60,10 @@ bool collect(const Graph& graph, const Links& links, TensorId id, AnglePath& pat
     const auto& attributes = node.as<ElementwiseAttributes>();
     const bool converts = attributes.activation == Activation{} && !attributes.inputs[0].enabled &&
                           !attributes.output.enabled && !attributes.gain_bias;
-    if (!converts || !format_is_integer(graph.tensor(node.inputs[0]).format)) return false;
-    path.from_integers = true;
+    const TensorInfo& source = graph.tensor(node.inputs[0]);
+    const bool given = source.format == Format::kF32 && links.producer(node.inputs[0]) < 0;
+    if (!converts || !(given || format_is_integer(source.format))) return false;
+    path.has_positions = true;
     return true;
   }
   const bool moves = node.kind() == NodeKind::kMove &&
@@ -89,7 +92,7 @@ void widen_angles(Graph& graph) {
   for (const Node& wave : graph.nodes) {
     if (!is_wave(wave)) continue;
     AnglePath path;
-    if (!collect(graph, links, wave.inputs[0], path) || !path.from_integers) continue;
+    if (!collect(graph, links, wave.inputs[0], path) || !path.has_positions) continue;
     if (!readers_take_f32(graph, links, path)) continue;
     for (const TensorId id : path.tensors) {
       graph.tensor(id).format = Format::kF32;
