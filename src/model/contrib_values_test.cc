@@ -16,6 +16,7 @@ namespace {
 using testing::Floats;
 using testing::Ints;
 using testing::ModelBuilder;
+using testing::Strings;
 
 Tensor reals(const Shape& dims, double step) {
   Tensor tensor = Tensor::zeros(Format::kF32, dims);
@@ -248,6 +249,61 @@ TEST(ContribValues, ImageScalerHasAnOffsetForEachChannelAndCropABorder) {
   // Left, top, right, bottom.
   builder.node("Crop", {"s"}, {"y"}, {{"border", Ints{1, 0, 1, 1}}}, "cut");
   expect_near(folded(builder), {1, 2, 1, 1}, {4.5, 15});
+}
+
+// Keys and values of one sequence in a buffer of four rows, two of which are in use; each query sees all alike.
+ModelBuilder of_a_buffer(std::int32_t last) {
+  ModelBuilder builder(17);
+  const auto whole = [](const Shape& dims, std::int32_t value) {
+    Tensor tensor = Tensor::zeros(Format::kI32, dims);
+    tensor.as<std::int32_t>()[0] = value;
+    return tensor;
+  };
+  builder.initializer("q", real_list({1, 1, 1}, {0})).initializer("k", real_list({1, 1, 1}, {5}));
+  builder.initializer("v", real_list({1, 1, 1}, {9}));
+  builder.initializer("pk", real_list({1, 1, 4, 1}, {1, 1, 1, 1}));
+  builder.initializer("pv", real_list({1, 1, 4, 1}, {1, 2, 300, 400}));
+  builder.initializer("len", whole({1}, last)).initializer("total", whole({}, last + 1));
+  return builder;
+}
+
+const Attributes& one_head() {
+  static const Attributes heads = {{"num_heads", std::int64_t{1}},
+                                   {"kv_num_heads", std::int64_t{1}}};
+  return heads;
+}
+
+TEST(ContribValues, GroupQueryAttentionSeesOfABufferWhatIsInUse) {
+  const Strings inputs = {"q", "k", "v", "pk", "pv", "len", "total"};
+  ModelBuilder result = of_a_buffer(2);
+  of_microsoft(result, "GroupQueryAttention", inputs, "y", one_head());
+  expect_near(folded(result), {1, 1, 1}, {4});
+  ModelBuilder values = of_a_buffer(2);
+  values.node("GroupQueryAttention", inputs, {"a", "nk", "y"}, one_head(), "it")
+      .domain("com.microsoft");
+  expect_near(folded(values), {1, 1, 4, 1}, {1, 2, 9, 0});
+  ModelBuilder full = of_a_buffer(4);
+  full.node("GroupQueryAttention", inputs, {"a", "nk", "y"}, one_head(), "it")
+      .domain("com.microsoft");
+  expect_near(folded(full), {1, 1, 5, 1}, {1, 2, 300, 400, 9});
+}
+
+// How many rows are in use is known when the model runs; past and present are stated to be of one length.
+TEST(ContribValues, GroupQueryAttentionKeepsTheStatedLengthOfABuffer) {
+  for (const std::int64_t stated : {4, 5}) {
+    ModelBuilder builder = of_a_buffer(2);
+    builder.input("n", Format::kI32, {1}).input("all", Format::kI32, {});
+    builder
+        .node("GroupQueryAttention", {"q", "k", "v", "pk", "pv", "n", "all"}, {"a", "nk", "y"},
+              one_head(), "it")
+        .domain("com.microsoft");
+    builder.output("y", Format::kF32, {1, 1, stated, 1});
+    const auto model = builder.model();
+    ASSERT_TRUE(model.ok()) << model.error().to_string();
+    const auto inferred = infer(*model, {});
+    ASSERT_TRUE(inferred.ok()) << inferred.error().to_string();
+    EXPECT_EQ(inferred->values.at("y").dims, (Shape{1, 1, stated, 1}));
+  }
 }
 
 }  // namespace

@@ -409,6 +409,29 @@ std::vector<Case> decoder_cases(std::int64_t opset) {
   return cases;
 }
 
+// One new row behind rows that are fewer than those of the past: of a buffer that past and present share, and of two sequences
+// of different lengths.
+std::vector<Case> buffer_cases(std::int64_t opset) {
+  std::vector<Case> cases;
+  for (const std::int64_t rows : {16, 6}) {
+    Case& one = cases.emplace_back(
+        rows == 16 ? "GroupQueryAttentionOfABuffer" : "GroupQueryAttentionOfTwoLengths", opset);
+    one.input({2, 1, 64}).floats("k", {2, 1, 32}).floats("v", {2, 1, 32});
+    one.floats("pk", {2, 2, rows, 16}).floats("pv", {2, 2, rows, 16});
+    one.whole<std::int32_t>("len", Format::kI32, {2, 1}, 3, 6);
+    one.whole<std::int32_t>("total", Format::kI32, {}, 7, 7);
+    one.floats("cos", {16, 8}).floats("sin", {16, 8});
+    one.node("GroupQueryAttention", {"x", "k", "v", "pk", "pv", "len", "total", "cos", "sin"},
+             {"y", "nk", "nv"},
+             {{"num_heads", std::int64_t{4}},
+              {"kv_num_heads", std::int64_t{2}},
+              {"local_window_size", rows == 16 ? std::int64_t{3} : std::int64_t{-1}},
+              {"do_rotary", std::int64_t{1}}});
+    one.output("y").output("nk").output("nv");
+  }
+  return cases;
+}
+
 // Trees of two levels that ask for the columns of x in turn; leaves speak of one of `ids` classes or targets in turn.
 Attributes small_trees(std::int64_t trees, std::int64_t columns, const std::string& leaves,
                        std::int64_t ids, bool positive) {
@@ -785,9 +808,9 @@ Status write(Case& one, const std::filesystem::path& folder, const std::string& 
 int main_with(const std::filesystem::path& folder) {
   int failed = 0;
   for (const std::int64_t opset : {13, 17, 21}) {
-    for (const auto make :
-         {quantised_cases, product_cases, fused_cases, small_cases, attention_cases, decoder_cases,
-          table_cases, tree_cases, layout_cases, former_cases, packed_cases, turned_cases}) {
+    for (const auto make : {quantised_cases, product_cases, fused_cases, small_cases,
+                            attention_cases, decoder_cases, table_cases, tree_cases, layout_cases,
+                            former_cases, packed_cases, turned_cases, buffer_cases}) {
       for (Case& one : make(opset)) {
         const std::string name = fmt::format("{}_{}", one.name(), opset);
         const Status written = write(one, folder, name);

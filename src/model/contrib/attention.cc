@@ -1,25 +1,15 @@
 #include <fmt/format.h>
 
+#include "model/contrib/attention_parts.h"
 #include "model/contrib/operators.h"
 
 namespace tessera::model::contrib {
-namespace {
-
-constexpr std::int64_t kSizeMax = std::int64_t{1} << 30;  // that an attribute may say
-
-// Scores, values and what becomes of them.
-struct Heads {
-  std::string query, key, value;  // [..., S, H], [..., T, H], [..., T, H]
-  std::string past;               // positions before the first query, one element; "" for none
-  bool causal = false;
-  std::string mask, bias;    // added to the scores
-  std::int64_t window = -1;  // so many positions up to its own are what a query sees; -1: all
-  float cap = 0;             // scores become cap * tanh(score / cap); 0: they stay
-};
 
 std::string joined(Body& body, const std::vector<std::string>& parts) {
   return body.node("Concat", parts, {{"axis", std::int64_t{0}}});
 }
+
+namespace {
 
 // x; an error of the model where it has not so many dimensions, which the operator allows with another meaning.
 std::string of_rank(Body& body, const std::string& x, std::int64_t rank) {
@@ -41,25 +31,28 @@ std::string mask_of(Body& body, const std::string& keep, float filter, const std
 }
 
 // What `scores` [..., S, T] give a position behind its query, or before its window: the least number there is.
-std::string without_later(Body& body, const std::string& scores, const std::string& past,
-                          std::int64_t window) {
+std::string without_later(Body& body, const std::string& scores, const Heads& heads) {
   const auto range = [&](std::int64_t axis) {
     const std::string count = body.reshaped(body.length(scores, axis), {});
     return body.node("Range", {body.whole(0), count, body.whole(1)});
   };
-  std::string query = range(-2);
-  if (!past.empty()) query = body.node("Add", {query, past});
   const std::string key = body.reshaped(range(-1), {1, -1});
-  query = body.reshaped(query, {-1, 1});
+  std::string query = heads.places;
+  if (query.empty()) {
+    query = range(-2);
+    if (!heads.past.empty()) query = body.node("Add", {query, heads.past});
+    query = body.reshaped(query, {-1, 1});
+  }
   std::string is_hidden = body.node("Greater", {key, query});
-  if (window >= 0) {
-    const std::string first = body.node("Sub", {query, body.whole(window - 1)});
+  if (heads.window >= 0) {
+    const std::string first = body.node("Sub", {query, body.whole(heads.window - 1)});
     is_hidden = body.node("Or", {is_hidden, body.node("Less", {key, first})});
   }
   return body.node("Where", {is_hidden, body.number(-65504, scores), scores});
 }
 
-// softmax(query x key^T x scale + mask) x value.
+}  // namespace
+
 std::string attended(Body& body, const Heads& heads, const std::vector<std::int64_t>& turned) {
   std::string scores = body.node("MatMul", {heads.query, body.transposed(heads.key, turned)});
   if (body.real("scale", 0) != 0) {
@@ -78,18 +71,20 @@ std::string attended(Body& body, const Heads& heads, const std::vector<std::int6
   for (const std::string& added : {heads.bias, heads.mask}) {
     if (!added.empty()) scores = body.node("Add", {scores, added});
   }
-  if (heads.causal) scores = without_later(body, scores, heads.past, heads.window);
+  if (heads.causal) scores = without_later(body, scores, heads);
   const std::string shares = body.node("Softmax", {scores}, {{"axis", std::int64_t{-1}}});
   return body.node("MatMul", {shares, heads.value});
 }
 
+std::string appended(Body& body, const std::string& past, const std::string& x) {
+  return past.empty() ? x : body.node("Concat", {past, x}, {{"axis", std::int64_t{2}}});
+}
+
+namespace {
+
 // [B, heads, S, H] as [B, S, heads * H].
 std::string out_of_heads(Body& body, const std::string& x) {
   return body.reshaped(body.transposed(x, {0, 2, 1, 3}), {0, 0, -1});
-}
-
-std::string appended(Body& body, const std::string& past, const std::string& x) {
-  return past.empty() ? x : body.node("Concat", {past, x}, {{"axis", std::int64_t{2}}});
 }
 
 // Query, key, value, bias of all, kept positions, bias of the scores, past keys and values.
@@ -112,7 +107,8 @@ Refusal write_multi_head(Body& body) {
               .past = body.has(6) ? body.length(body.in(6), 2) : "",
               .causal = body.integer("unidirectional", 0) != 0,
               .mask = {},
-              .bias = body.in(5)};
+              .bias = body.in(5),
+              .places = {}};
   if (body.has(4)) {
     heads.mask = mask_of(body, body.in(4), body.real("mask_filter_value", -10000), heads.query);
   }
@@ -151,7 +147,8 @@ void attend_jointly(Body& body, const std::string& all, const JointInputs& input
               .past = has_past ? body.length(past_key, 2) : "",
               .causal = body.integer("unidirectional", 0) != 0,
               .mask = {},
-              .bias = inputs.bias < 0 ? "" : body.in(inputs.bias)};
+              .bias = inputs.bias < 0 ? "" : body.in(inputs.bias),
+              .places = {}};
   if (body.has(inputs.kept)) {
     heads.mask =
         mask_of(body, body.in(inputs.kept), body.real("mask_filter_value", -10000), heads.query);
@@ -200,7 +197,8 @@ std::vector<std::string> turning_parts(Body& body, const std::string& x, bool in
   return parts;
 }
 
-// x [..., S, H] turned by the angles of its positions: [S, H / 2] each.
+}  // namespace
+
 std::string rotated(Body& body, const std::string& x, const std::string& cosine,
                     const std::string& sine, bool interleaved) {
   const std::vector<std::string> half = turning_parts(body, x, interleaved);
@@ -220,6 +218,8 @@ std::string rotated(Body& body, const std::string& x, const std::string& cosine,
   return body.node("Reshape", {pairs, body.node("Shape", {x})});
 }
 
+namespace {
+
 // x [B, S, heads * H], positions [B, S], tables of cosines and sines [positions, H / 2].
 Refusal write_rotary(Body& body) {
   const bool interleaved = body.integer("interleaved", 0) != 0;
@@ -237,73 +237,6 @@ Refusal write_rotary(Body& body) {
   const std::string turned =
       rotated(body, body.node("Reshape", {x, dims}), angles(2), angles(3), interleaved);
   body.output(0, body.reshaped(turned, {0, 0, -1}));
-  return {};
-}
-
-// Groups of query heads that share a key and a value; the positions are those behind the past.
-Refusal write_grouped_query(Body& body) {
-  const std::int64_t window = body.integer("local_window_size", -1);
-  if (window < -1 || window == 0 || window > kSizeMax) {
-    return fmt::format("the attribute local_window_size = {}", window);
-  }
-  if (body.integer("smooth_softmax", 0) != 0) return "the attribute smooth_softmax";
-  if (body.has(9) || body.has(10)) return "the inputs position_ids, attention_bias";
-  if (body.integer("do_rotary", 0) != 0 && !(body.has(7) && body.has(8))) {
-    return "the attribute do_rotary = 1 without its tables";
-  }
-  if (body.has(1) != body.has(2) || body.has(3) != body.has(4)) return "a key without its value";
-  const std::int64_t count = body.integer("num_heads", 0), shared = body.integer("kv_num_heads", 0);
-  if (count <= 0 || count > kSizeMax || shared <= 0 || count % shared != 0) {
-    return "heads in no whole groups";
-  }
-  std::string query = body.in(0), key = body.in(1), value = body.in(2);
-  if (!body.has(1)) {
-    const std::string all = body.reshaped(query, {0, 0, count + 2 * shared, -1});
-    const std::vector<std::string> parts = body.split(all, 2, {count, shared, shared});
-    query = parts[0], key = parts[1], value = parts[2];
-  }
-  // [B, S, shared, group, H] to [B, shared, group, S, H]; keys have one in place of a group.
-  const auto heads_of = [&](const std::string& x, std::int64_t group) {
-    const std::string flat = body.has(1) ? x : body.reshaped(x, {0, 0, -1});
-    return body.transposed(body.reshaped(flat, {0, 0, shared, group, -1}), {0, 2, 3, 1, 4});
-  };
-  const std::string past = body.has(3) ? body.length(body.in(3), 2) : body.list({0});
-  std::string queries = heads_of(query, count / shared), keys = heads_of(key, 1);
-  if (body.integer("do_rotary", 0) != 0) {
-    const std::string rows = body.length(body.in(0), 1);
-    const auto angles = [&](int table) {
-      return body.node("Slice",
-                       {body.in(table), past, body.node("Add", {past, rows}), body.list({0})});
-    };
-    const std::string cosine = angles(7), sine = angles(8);
-    const bool interleaved = body.integer("rotary_interleaved", 0) != 0;
-    queries = rotated(body, queries, cosine, sine, interleaved);
-    keys = rotated(body, keys, cosine, sine, interleaved);
-  }
-  // [B, shared, T, H], as they are kept.
-  const auto kept = [&](const std::string& x, int before) {
-    const std::string rows = body.node(
-        "Reshape", {x, joined(body, {body.list({0, 0}), body.length(x, 3), body.length(x, 4)})});
-    return appended(body, body.in(before), rows);
-  };
-  const std::string all_keys = kept(keys, 3), all_values = kept(heads_of(value, 1), 4);
-  if (body.wants(1)) body.output(1, all_keys);
-  if (body.wants(2)) body.output(2, all_values);
-  const auto for_groups = [&](const std::string& x) {
-    return body.node(
-        "Reshape", {x, joined(body, {body.list({0, 0, 1}), body.length(x, 2), body.length(x, 3)})});
-  };
-  const Heads heads{.query = queries,
-                    .key = for_groups(all_keys),
-                    .value = for_groups(all_values),
-                    .past = past,
-                    .causal = true,
-                    .mask = {},
-                    .bias = {},
-                    .window = window,
-                    .cap = body.real("softcap", 0)};
-  const std::string result = attended(body, heads, {0, 1, 2, 4, 3});
-  body.output(0, body.reshaped(body.transposed(result, {0, 3, 1, 2, 4}), {0, 0, -1}));
   return {};
 }
 

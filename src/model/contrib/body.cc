@@ -28,8 +28,9 @@ void set(const Value& value, onnx::AttributeProto& attribute) {
 
 }  // namespace
 
-Body::Body(const onnx::NodeProto& call, std::int64_t opset, const Constants& constants)
-    : call_(call), opset_(opset), constants_(constants) {}
+Body::Body(const onnx::NodeProto& call, std::int64_t opset, const Constants& constants,
+           const Declared& declared)
+    : call_(call), opset_(opset), constants_(constants), declared_(declared) {}
 
 bool Body::has(int i) const { return i < call_.input_size() && !call_.input(i).empty(); }
 std::string Body::in(int i) const { return has(i) ? input_name(i) : ""; }
@@ -38,6 +39,14 @@ const onnx::TensorProto* Body::stored(int i) const {
   return found == constants_.end() ? nullptr : found->second;
 }
 bool Body::wants(int i) const { return i < call_.output_size() && !call_.output(i).empty(); }
+std::vector<std::string> Body::stated_input(int i) const {
+  const auto found = has(i) ? declared_.find(call_.input(i)) : declared_.end();
+  return found == declared_.end() ? std::vector<std::string>{} : found->second;
+}
+std::vector<std::string> Body::stated_output(int i) const {
+  const auto found = wants(i) ? declared_.find(call_.output(i)) : declared_.end();
+  return found == declared_.end() ? std::vector<std::string>{} : found->second;
+}
 
 const onnx::AttributeProto* Body::find(const std::string& attribute) const {
   const auto found = std::ranges::find(call_.attribute(), attribute, &onnx::AttributeProto::name);

@@ -22,12 +22,15 @@ using Value = std::variant<std::int64_t, float, std::string, std::vector<std::in
 inline constexpr std::int64_t kFloat = onnx::TensorProto::FLOAT;
 // The model's constants by name.
 using Constants = std::map<std::string, const onnx::TensorProto*>;
+// The lengths that the model states of its values: "16", the name of an open one, "" for none.
+using Declared = std::map<std::string, std::vector<std::string>>;
 using Settings = std::vector<std::pair<std::string, Value>>;
 
 class Body {
  public:
-  // `call` and `constants` outlive the body; `opset` is the model's of the standard.
-  Body(const onnx::NodeProto& call, std::int64_t opset, const Constants& constants);
+  // `call`, `constants` and `declared` outlive the body; `opset` is the model's of the standard.
+  Body(const onnx::NodeProto& call, std::int64_t opset, const Constants& constants,
+       const Declared& declared);
 
   std::int64_t opset() const { return opset_; }
   // Whether input `i` is given, and its name here, "" if it is not.
@@ -38,6 +41,9 @@ class Body {
   const onnx::TensorProto* stored(int i) const;
   // Whether somebody takes output `i`.
   bool wants(int i) const;
+  // What the model states of the lengths of input or output `i`, axis by axis; empty: nothing.
+  std::vector<std::string> stated_input(int i) const;
+  std::vector<std::string> stated_output(int i) const;
   // Attributes of the call.
   bool says(const std::string& attribute) const;
   std::int64_t integer(const std::string& attribute, std::int64_t otherwise) const;
@@ -88,6 +94,7 @@ class Body {
   const onnx::NodeProto& call_;
   const std::int64_t opset_;
   const Constants& constants_;
+  const Declared& declared_;
   onnx::FunctionProto function_;
   int values_ = 0;
 };

@@ -73,9 +73,15 @@ class Expansion {
     const int functions = model_.functions_size();
     for (const onnx::TensorProto& tensor : model_.graph().initializer()) {
       constants_.emplace(tensor.name(), &tensor);
+      std::vector<std::string>& lengths = declared_[tensor.name()];
+      for (const std::int64_t length : tensor.dims()) lengths.push_back(std::to_string(length));
     }
+    declare(model_.graph().input());
+    declare(model_.graph().value_info());
+    declare(model_.graph().output());
     TESSERA_RETURN_IF_ERROR(visit_all(*model_.mutable_graph()->mutable_node()));
     constants_.clear();  // names of a function are its own
+    declared_.clear();
     for (int i = 0; i < functions; ++i) {
       TESSERA_RETURN_IF_ERROR(visit_all(*model_.mutable_functions(i)->mutable_node()));
       if (written_ > 0) import(*model_.mutable_functions(i)->mutable_opset_import());
@@ -85,6 +91,17 @@ class Expansion {
   }
 
  private:
+  void declare(const google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>& values) {
+    for (const onnx::ValueInfoProto& value : values) {
+      std::vector<std::string> lengths;
+      for (const auto& length : value.type().tensor_type().shape().dim()) {
+        lengths.push_back(length.has_dim_value() ? std::to_string(length.dim_value())
+                                                 : length.dim_param());
+      }
+      if (!lengths.empty()) declared_.emplace(value.name(), std::move(lengths));
+    }
+  }
+
   Status visit_all(google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
     for (onnx::NodeProto& node : nodes) TESSERA_RETURN_IF_ERROR(visit(node));
     return {};
@@ -112,7 +129,7 @@ class Expansion {
       redeclare(node, onnx::TensorProto::FLOAT);  // maps from a class to its score
     }
     if (domain == kMachineLearning) count_labels(node);
-    Body body(node, opset_, constants_);
+    Body body(node, opset_, constants_, declared_);
     for (const int input : found->second.inputs) {
       if (body.has(input)) continue;
       return invalid_model("{}: operator of {} without its input {}",
@@ -197,6 +214,7 @@ class Expansion {
   const std::int64_t opset_;
   std::vector<std::string>& notes_;
   contrib::Constants constants_;
+  contrib::Declared declared_;
   std::set<std::pair<std::string, std::string>> local_;  // functions of the file
   int written_ = 0;
 };
