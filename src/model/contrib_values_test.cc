@@ -1,4 +1,4 @@
-// Operators of com.microsoft that ONNX Runtime has for no CPU, by their definition: of constants, which are folded.
+// Operators of com.microsoft that ONNX Runtime has for no CPU, by their definition: of constants, which are folded; and what is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -304,6 +304,29 @@ TEST(ContribValues, GroupQueryAttentionKeepsTheStatedLengthOfABuffer) {
     ASSERT_TRUE(inferred.ok()) << inferred.error().to_string();
     EXPECT_EQ(inferred->values.at("y").dims, (Shape{1, 1, stated, 1}));
   }
+}
+
+std::string refusal_of_mask(const Shape& mask) {
+  ModelBuilder builder(17);
+  builder.input("x", Format::kF32, {2, 5, 6}).input("w", Format::kF32, {6, 18});
+  builder.input("m", Format::kI32, mask);
+  builder.node("Attention", {"x", "w", "", "m"}, {"y"}, {{"num_heads", std::int64_t{3}}}, "it")
+      .domain("com.microsoft");
+  builder.output("y");
+  const auto model = builder.model();
+  return model.ok() ? "" : model.error().to_string();
+}
+
+TEST(ContribValues, AttentionRefusesMasksWhoseMeaningIsNotKnown) {
+  using ::testing::HasSubstr;
+  for (const Shape& known : {Shape{2}, Shape{4}, Shape{2, 5}, Shape{2, 5, 5}}) {
+    EXPECT_EQ(refusal_of_mask(known), "");
+  }
+  EXPECT_THAT(refusal_of_mask({8}),
+              HasSubstr("node 'it' (Attention): operator of com.microsoft with a mask of 8 numbers "
+                        "for 2 sequences; of one dimension it has where each ends, [batch], or "
+                        "behind that where each starts, [2 * batch]"));
+  EXPECT_THAT(refusal_of_mask({2, 1, 5, 5}), HasSubstr("a mask of 4 dimensions; known are"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 //   contrib_models FOLDER
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -409,6 +410,109 @@ std::vector<Case> decoder_cases(std::int64_t opset) {
   return cases;
 }
 
+// Masks of lengths, of ends and starts, and of queries and keys; keys by heads.
+std::vector<Case> mask_cases(std::int64_t opset) {
+  std::vector<Case> cases;
+  const std::vector<Shape> masks = {{2}, {4}, {2, 5, 5}};
+  for (const Shape& mask : masks) {
+    const bool is_list = mask.size() == 1;
+    // Ends are behind starts.
+    const auto with_mask = [&](const char* op) -> Case& {
+      Case& one = cases.emplace_back(fmt::format("{}Mask{}x{}", op, mask[0], mask.size()), opset);
+      if (mask[0] != 4)
+        return one.whole<std::int32_t>("m", Format::kI32, mask, is_list ? 2 : 0, is_list ? 5 : 1);
+      Tensor bounds = Tensor::zeros(Format::kI32, mask);
+      std::ranges::copy(std::vector<std::int32_t>{5, 3, 2, 0}, bounds.as<std::int32_t>().begin());
+      one.model().initializer("m", bounds);
+      return one;
+    };
+    with_mask("Attention")
+        .input({2, 5, 6})
+        .floats("w", {6, 36})
+        .floats("b", {36})
+        .node("Attention", {"x", "w", "b", "m"}, {"y"}, {{"num_heads", std::int64_t{3}}})
+        .output("y");
+    with_mask("QAttention")
+        .quantised_input({2, 5, 16})
+        .bytes("w", {16, 48})
+        .floats("b", {48})
+        .floats("ws", {}, 0.004f, 0.006f)
+        .bytes("wz", {}, 120, 130)
+        .node("QAttention", {"q", "w", "b", "xs", "ws", "m", "xz", "wz"}, {"y"},
+              {{"num_heads", std::int64_t{4}}})
+        .output("y");
+    if (mask[0] == 4) continue;
+    with_mask("MultiHeadAttention")
+        .input({2, 5, 12})
+        .floats("k", {2, 5, 12})
+        .floats("v", {2, 5, 12})
+        .node("MultiHeadAttention", {"x", "k", "v", "", "m"}, {"y"},
+              {{"num_heads", std::int64_t{3}}})
+        .output("y");
+  }
+  cases.emplace_back("MultiHeadAttentionKeysByHeads", opset)
+      .input({2, 4, 12})
+      .floats("k", {2, 3, 5, 4})
+      .floats("v", {2, 3, 5, 4})
+      .node("MultiHeadAttention", {"x", "k", "v"}, {"y"}, {{"num_heads", std::int64_t{3}}})
+      .output("y");
+  return cases;
+}
+
+// By heads, from one position on, and of the front of each head.
+std::vector<Case> rotary_cases(std::int64_t opset) {
+  std::vector<Case> cases;
+  for (const bool by_heads : {false, true}) {
+    for (const bool in_front : {false, true}) {
+      const std::string name =
+          fmt::format("RotaryEmbedding{}{}", by_heads ? "ByHeads" : "", in_front ? "InFront" : "");
+      Attributes attributes;
+      if (in_front) {
+        attributes = {{"rotary_embedding_dim", std::int64_t{8}}, {"num_heads", std::int64_t{2}}};
+      }
+      for (const bool is_offset : {false, true}) {
+        cases.emplace_back(name + (is_offset ? "FromOne" : "OfEach"), opset)
+            .input(by_heads ? Shape{2, 2, 3, 16} : Shape{2, 3, 32})
+            .whole<std::int64_t>("p", Format::kI64, is_offset ? Shape{1} : Shape{2, 3}, 0, 7)
+            .floats("cos", {10, in_front ? 4 : 8})
+            .floats("sin", {10, in_front ? 4 : 8})
+            .node("RotaryEmbedding", {"x", "p", "cos", "sin"}, {"y"}, attributes)
+            .output("y");
+      }
+    }
+  }
+  return cases;
+}
+
+// Its count of what is not hidden is the mask of an Attention, and goes unread without a mask.
+std::vector<Case> embedding_cases(std::int64_t opset) {
+  std::vector<Case> cases;
+  for (const bool has_mask : {false, true}) {
+    Case& one =
+        cases.emplace_back(has_mask ? "EmbeddingBeforeAttention" : "EmbeddingWithoutMask", opset);
+    one.input({2, 3, 8})
+        .whole<std::int32_t>("ids", Format::kI32, {2, 3}, 0, 9)
+        .floats("words", {10, 8})
+        .floats("places", {5, 8})
+        .floats("g", {8})
+        .floats("b", {8})
+        .whole<std::int32_t>("keep", Format::kI32, {2, 3}, 0, 1)
+        .floats("w", {8, 24})
+        .node("EmbedLayerNormalization",
+              {"ids", "", "words", "places", "", "g", "b", has_mask ? "keep" : ""}, {"e", "count"});
+    one.model().node("Add", {"x", "e"}, {has_mask ? "h" : "y"});
+    if (has_mask) {
+      one.model()
+          .node("Attention", {"h", "w", "b3", "count"}, {"y"}, {{"num_heads", std::int64_t{2}}},
+                "at")
+          .domain("com.microsoft");
+      one.floats("b3", {24});
+    }
+    one.output("y");
+  }
+  return cases;
+}
+
 // One new row behind rows that are fewer than those of the past: of a buffer that past and present share, and of two sequences
 // of different lengths.
 std::vector<Case> buffer_cases(std::int64_t opset) {
@@ -808,9 +912,10 @@ Status write(Case& one, const std::filesystem::path& folder, const std::string& 
 int main_with(const std::filesystem::path& folder) {
   int failed = 0;
   for (const std::int64_t opset : {13, 17, 21}) {
-    for (const auto make : {quantised_cases, product_cases, fused_cases, small_cases,
-                            attention_cases, decoder_cases, table_cases, tree_cases, layout_cases,
-                            former_cases, packed_cases, turned_cases, buffer_cases}) {
+    for (const auto make :
+         {quantised_cases, product_cases, fused_cases, small_cases, attention_cases, decoder_cases,
+          table_cases, tree_cases, layout_cases, former_cases, packed_cases, turned_cases,
+          buffer_cases, mask_cases, rotary_cases, embedding_cases}) {
       for (Case& one : make(opset)) {
         const std::string name = fmt::format("{}_{}", one.name(), opset);
         const Status written = write(one, folder, name);

@@ -1,13 +1,12 @@
 #include <fmt/format.h>
 
+#include <charconv>
+#include <system_error>
+
 #include "model/contrib/attention_parts.h"
 #include "model/contrib/operators.h"
 
 namespace tessera::model::contrib {
-
-std::string joined(Body& body, const std::vector<std::string>& parts) {
-  return body.node("Concat", parts, {{"axis", std::int64_t{0}}});
-}
 
 namespace {
 
@@ -23,64 +22,63 @@ std::string in_heads(Body& body, const std::string& x, std::int64_t heads) {
   return body.transposed(body.reshaped(of_rank(body, x, 3), {0, 0, heads, -1}), {0, 2, 1, 3});
 }
 
-// 0 where `keep`, an integer a position, is not 0, and else `filter`: [B, 1, 1, T].
-std::string mask_of(Body& body, const std::string& keep, float filter, const std::string& like) {
-  constexpr std::int64_t kBool = onnx::TensorProto::BOOL;
-  const std::string kept = body.cast(body.reshaped(of_rank(body, keep, 2), {0, 1, 1, -1}), kBool);
-  return body.node("Where", {kept, body.number(0, like), body.number(filter, like)});
-}
-
-// What `scores` [..., S, T] give a position behind its query, or before its window: the least number there is.
-std::string without_later(Body& body, const std::string& scores, const Heads& heads) {
-  const auto range = [&](std::int64_t axis) {
-    const std::string count = body.reshaped(body.length(scores, axis), {});
-    return body.node("Range", {body.whole(0), count, body.whole(1)});
-  };
-  const std::string key = body.reshaped(range(-1), {1, -1});
-  std::string query = heads.places;
-  if (query.empty()) {
-    query = range(-2);
-    if (!heads.past.empty()) query = body.node("Add", {query, heads.past});
-    query = body.reshaped(query, {-1, 1});
+// 0 where input `mask` lets a query see a position, and else `filter`: [B, 1, 1 or S, T]. It has an integer that is not 0
+// a position, [B, T], or a query and position, [B, S, T], or it says where what is seen ends: [B], and with [2 * B]
+// behind that where it starts.
+std::string mask_of(Body& body, int mask, const Heads& heads) {
+  constexpr std::int64_t kBool = onnx::TensorProto::BOOL, kInt64 = onnx::TensorProto::INT64;
+  const std::string none = body.number(0, heads.query);
+  const std::string filter = body.number(body.real("mask_filter_value", -10000), heads.query);
+  const std::size_t rank = body.stated_input(mask).size();
+  if (rank == 1) {
+    const std::string count = body.length(heads.query, 0);
+    const std::string zeros = body.node("Expand", {body.whole(0), count});
+    const std::string bounds = joined(body, {body.cast(body.in(mask), kInt64), zeros});
+    const auto bound = [&](const std::string& first) {
+      const std::string last = body.node("Add", {first, count});
+      return body.reshaped(body.node("Slice", {bounds, first, last, body.list({0})}),
+                           {-1, 1, 1, 1});
+    };
+    const std::string total = body.reshaped(body.length(heads.key, 2), {});
+    const std::string at = body.node("Range", {body.whole(0), total, body.whole(1)});
+    const std::string is_before = body.node("Less", {at, bound(count)});
+    const std::string is_seen = body.node("Less", {at, bound(body.list({0}))});
+    const std::string is_hidden = body.node("Or", {is_before, body.node("Not", {is_seen})});
+    return body.node("Where", {is_hidden, filter, none});
   }
-  std::string is_hidden = body.node("Greater", {key, query});
-  if (heads.window >= 0) {
-    const std::string first = body.node("Sub", {query, body.whole(heads.window - 1)});
-    is_hidden = body.node("Or", {is_hidden, body.node("Less", {key, first})});
-  }
-  return body.node("Where", {is_hidden, body.number(-65504, scores), scores});
-}
-
-}  // namespace
-
-std::string attended(Body& body, const Heads& heads, const std::vector<std::int64_t>& turned) {
-  std::string scores = body.node("MatMul", {heads.query, body.transposed(heads.key, turned)});
-  if (body.real("scale", 0) != 0) {
-    scores = body.node("Mul", {scores, body.number(body.real("scale", 0), scores)});
+  std::string kept = of_rank(body, body.in(mask), rank == 3 ? 3 : 2);
+  if (rank == 3) {
+    kept = body.node("Reshape", {kept, joined(body, {body.length(kept, 0), body.list({1}),
+                                                     body.length(kept, 1), body.length(kept, 2)})});
   } else {
-    const std::string size = body.cast(body.length(heads.query, -1), kFloat);
-    std::string root = body.node("Sqrt", {size});
-    constexpr std::int64_t kSinceCastLike = 15;
-    if (body.opset() >= kSinceCastLike) root = body.node("CastLike", {root, scores});
-    scores = body.node("Div", {scores, root});
+    kept = body.reshaped(kept, {0, 1, 1, -1});
   }
-  if (heads.cap > 0) {
-    const std::string cap = body.number(heads.cap, scores);
-    scores = body.node("Mul", {body.node("Tanh", {body.node("Div", {scores, cap})}), cap});
-  }
-  for (const std::string& added : {heads.bias, heads.mask}) {
-    if (!added.empty()) scores = body.node("Add", {scores, added});
-  }
-  if (heads.causal) scores = without_later(body, scores, heads);
-  const std::string shares = body.node("Softmax", {scores}, {{"axis", std::int64_t{-1}}});
-  return body.node("MatMul", {shares, heads.value});
+  return body.node("Where", {body.cast(kept, kBool), none, filter});
 }
 
-std::string appended(Body& body, const std::string& past, const std::string& x) {
-  return past.empty() ? x : body.node("Concat", {past, x}, {{"axis", std::int64_t{2}}});
+// Why input `mask` of B sequences is none that `mask_of` takes, "" where it is one.
+Refusal refused_mask(const Body& body, int mask) {
+  const std::vector<std::string> lengths = body.stated_input(mask);
+  if (lengths.size() > 3) {
+    return fmt::format(
+        "a mask of {} dimensions; known are [batch], [2 * batch], [batch, keys] and "
+        "[batch, queries, keys]",
+        lengths.size());
+  }
+  const std::vector<std::string> input = body.stated_input(0);
+  if (lengths.size() != 1 || input.empty()) return {};
+  std::int64_t count = 0, batch = 0;
+  const auto is_number = [](const std::string& text, std::int64_t& number) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return error == std::errc() && end == text.data() + text.size();
+  };
+  if (!is_number(lengths[0], count) || !is_number(input[0], batch)) return {};
+  if (count == batch || count == 2 * batch) return {};
+  return fmt::format(
+      "a mask of {} numbers for {} sequences; of one dimension it has where each "
+      "ends, [batch], or behind that where each starts, [2 * batch]",
+      count, batch);
 }
-
-namespace {
 
 // [B, heads, S, H] as [B, S, heads * H].
 std::string out_of_heads(Body& body, const std::string& x) {
@@ -91,8 +89,18 @@ std::string out_of_heads(Body& body, const std::string& x) {
 Refusal write_multi_head(Body& body) {
   if (!body.has(1) || !body.has(2)) return "query, key and value in one tensor";
   if (body.has(6) != body.has(7)) return "a past key without its value";
+  if (Refusal refusal = refused_mask(body, 4); !refusal.empty()) return refusal;
   const std::int64_t count = body.integer("num_heads", 0);
   std::vector<std::string> operands = {body.in(0), body.in(1), body.in(2)};
+  const std::size_t rank = body.stated_input(1).size(), of_value = body.stated_input(2).size();
+  if (rank != of_value && rank > 0 && of_value > 0) {
+    return fmt::format("keys of {} dimensions and values of {}; both have 3, or 4 by heads", rank,
+                       of_value);
+  }
+  const bool by_heads = rank == 4 || of_value == 4;  // [B, heads, T, H], as they are kept
+  if (by_heads && (body.has(3) || body.has(6))) {
+    return "a bias or a past beside keys of four dimensions";
+  }
   if (body.has(3)) {
     const std::string three = body.reshaped(body.in(3), {3, -1});
     for (std::int64_t i = 0; i < 3; ++i) {
@@ -101,17 +109,16 @@ Refusal write_multi_head(Body& body) {
       operands[at] = body.node("Add", {operands[at], bias});
     }
   }
+  const auto headed = [&](const std::string& x) { return by_heads ? x : in_heads(body, x, count); };
   Heads heads{.query = in_heads(body, operands[0], count),
-              .key = appended(body, body.in(6), in_heads(body, operands[1], count)),
-              .value = appended(body, body.in(7), in_heads(body, operands[2], count)),
+              .key = appended(body, body.in(6), headed(operands[1])),
+              .value = appended(body, body.in(7), headed(operands[2])),
               .past = body.has(6) ? body.length(body.in(6), 2) : "",
               .causal = body.integer("unidirectional", 0) != 0,
               .mask = {},
               .bias = body.in(5),
               .places = {}};
-  if (body.has(4)) {
-    heads.mask = mask_of(body, body.in(4), body.real("mask_filter_value", -10000), heads.query);
-  }
+  if (body.has(4)) heads.mask = mask_of(body, 4, heads);
   if (body.wants(1)) body.output(1, heads.key);
   if (body.wants(2)) body.output(2, heads.value);
   body.output(0, out_of_heads(body, attended(body, heads, {0, 1, 3, 2})));
@@ -149,10 +156,7 @@ void attend_jointly(Body& body, const std::string& all, const JointInputs& input
               .mask = {},
               .bias = inputs.bias < 0 ? "" : body.in(inputs.bias),
               .places = {}};
-  if (body.has(inputs.kept)) {
-    heads.mask =
-        mask_of(body, body.in(inputs.kept), body.real("mask_filter_value", -10000), heads.query);
-  }
+  if (body.has(inputs.kept)) heads.mask = mask_of(body, inputs.kept, heads);
   if (body.wants(1)) {
     const auto one = [&](const std::string& x) {
       return body.node("Reshape", {x, joined(body, {body.list({1}), body.node("Shape", {x})})});
@@ -166,6 +170,7 @@ void attend_jointly(Body& body, const std::string& all, const JointInputs& input
 Refusal write_attention(Body& body) {
   if (body.integer("do_rotary", 0) != 0) return "the attribute do_rotary = 1";
   if (body.has(6)) return "the input past_sequence_length";
+  if (Refusal refusal = refused_mask(body, 3); !refusal.empty()) return refusal;
   std::string all = body.node("MatMul", {body.in(0), body.in(1)});
   if (body.has(2)) all = body.node("Add", {all, body.in(2)});
   attend_jointly(body, all, {});
@@ -175,6 +180,7 @@ Refusal write_attention(Body& body) {
 // The same of bytes: input, weights, bias, their scales, kept positions, their zero points, past.
 Refusal write_quantised_attention(Body& body) {
   if (body.integer("do_rotary", 0) != 0) return "the attribute do_rotary = 1";
+  if (Refusal refusal = refused_mask(body, 5); !refusal.empty()) return refusal;
   const std::string sums =
       body.node("MatMulInteger", {body.in(0), body.in(1), body.in(6), body.in(7)});
   const std::string scale = body.node("Mul", {body.in(3), body.in(4)});
@@ -183,60 +189,57 @@ Refusal write_quantised_attention(Body& body) {
   return {};
 }
 
-// What turns together: both halves of the last axis, or every other number and its neighbour.
-std::vector<std::string> turning_parts(Body& body, const std::string& x, bool interleaved) {
-  if (!interleaved) return body.halves(x);
-  const std::string pairs = body.node(
-      "Reshape", {x, joined(body, {body.node("Slice", {body.node("Shape", {x}), body.list({0}),
-                                                       body.list({-1}), body.list({0})}),
-                                   body.list({-1, 2})})});
-  std::vector<std::string> parts;
-  for (std::int64_t i = 0; i < 2; ++i) {
-    parts.push_back(body.node("Gather", {pairs, body.whole(i)}, {{"axis", std::int64_t{-1}}}));
-  }
-  return parts;
+// Positions [B, S], or [1, S] from one of the first.
+std::string positions_of(Body& body, const std::string& rows) {
+  if (body.stated_input(1).size() != 1) return of_rank(body, body.in(1), 2);
+  constexpr std::int64_t kInt64 = onnx::TensorProto::INT64;
+  const std::string count = body.reshaped(rows, {});
+  const std::string from_zero = body.node("Range", {body.whole(0), count, body.whole(1)});
+  return body.node("Add", {body.reshaped(body.cast(body.in(1), kInt64), {1, 1}), from_zero});
 }
 
-}  // namespace
-
-std::string rotated(Body& body, const std::string& x, const std::string& cosine,
-                    const std::string& sine, bool interleaved) {
-  const std::vector<std::string> half = turning_parts(body, x, interleaved);
-  const auto product = [&](std::size_t i, const std::string& by) {
-    return body.node("Mul", {half[i], by});
-  };
-  const std::string first = body.node("Sub", {product(0, cosine), product(1, sine)});
-  const std::string second = body.node("Add", {product(1, cosine), product(0, sine)});
-  if (!interleaved) {
-    return body.node("Concat", {first, second}, {{"axis", std::int64_t{-1}}});
-  }
-  const auto with_axis = [&](const std::string& part) {
-    return body.node("Reshape", {part, joined(body, {body.node("Shape", {part}), body.list({1})})});
-  };
-  const std::string pairs =
-      body.node("Concat", {with_axis(first), with_axis(second)}, {{"axis", std::int64_t{-1}}});
-  return body.node("Reshape", {pairs, body.node("Shape", {x})});
-}
-
-namespace {
-
-// x [B, S, heads * H], positions [B, S], tables of cosines and sines [positions, H / 2].
+// x [B, S, heads * H] or [B, heads, S, H], tables of cosines and sines [positions, H / 2]; with the attribute
+// rotary_embedding_dim they are of so many elements at the front of each head, and the others stay.
 Refusal write_rotary(Body& body) {
   const bool interleaved = body.integer("interleaved", 0) != 0;
-  if (body.integer("rotary_embedding_dim", 0) != 0) return "the attribute rotary_embedding_dim";
-  const std::string x = of_rank(body, body.in(0), 3), positions = of_rank(body, body.in(1), 2);
-  // [B, S, 1, H / 2] for all heads.
+  const bool by_heads = body.stated_input(0).size() == 4;
+  const std::int64_t part = body.integer("rotary_embedding_dim", 0);
+  const std::int64_t count = body.integer("num_heads", 0);
+  if (part < 0 || part > kSizeMax || part % 2 != 0) {
+    return fmt::format("the attribute rotary_embedding_dim = {}; it is even", part);
+  }
+  if (part > 0 && !by_heads && (count <= 0 || count > kSizeMax)) {
+    return "the attribute rotary_embedding_dim without num_heads; state num_heads as well";
+  }
+  const std::string x = of_rank(body, body.in(0), by_heads ? 4 : 3);
+  const std::string positions = positions_of(body, body.length(x, by_heads ? 2 : 1));
+  // [B, S, 1, H / 2] for all heads, or [B, 1, S, H / 2].
   const auto angles = [&](int table) {
     const std::string one = body.list({1});
-    const std::string dims = joined(body, {body.length(positions, 0), body.length(positions, 1),
-                                           one, body.length(body.in(table), 1)});
-    return body.node("Reshape", {body.node("Gather", {body.in(table), positions}), dims});
+    std::vector<std::string> dims = {body.length(positions, 0), body.length(positions, 1), one,
+                                     body.length(body.in(table), 1)};
+    if (by_heads) std::swap(dims[1], dims[2]);
+    return body.node("Reshape",
+                     {body.node("Gather", {body.in(table), positions}), joined(body, dims)});
   };
-  const std::string half = body.length(body.in(2), 1);
-  const std::string dims = joined(body, {body.list({0, 0, -1}), body.node("Add", {half, half})});
-  const std::string turned =
-      rotated(body, body.node("Reshape", {x, dims}), angles(2), angles(3), interleaved);
-  body.output(0, body.reshaped(turned, {0, 0, -1}));
+  std::string heads = x;
+  if (!by_heads && part > 0) {
+    heads = body.reshaped(x, {0, 0, count, -1});
+  } else if (!by_heads) {
+    const std::string half = body.length(body.in(2), 1);
+    const std::string dims = joined(body, {body.list({0, 0, -1}), body.node("Add", {half, half})});
+    heads = body.node("Reshape", {x, dims});
+  }
+  const auto sliced = [&](std::int64_t first, std::int64_t last) {
+    return body.node("Slice", {heads, body.list({first}), body.list({last}), body.list({3})});
+  };
+  const std::string cosine = angles(2), sine = angles(3);
+  std::string turned = rotated(body, part > 0 ? sliced(0, part) : heads, cosine, sine, interleaved);
+  if (part > 0) {
+    const std::vector<std::string> both = {turned, sliced(part, kSizeMax)};
+    turned = body.node("Concat", both, {{"axis", std::int64_t{-1}}});
+  }
+  body.output(0, by_heads ? turned : body.reshaped(turned, {0, 0, -1}));
   return {};
 }
 
@@ -289,7 +292,6 @@ Operators attention_operators() {
           {"QAttention", {write_quantised_attention, {0, 1, 2, 3, 4}}},
           {"MultiHeadAttention", {write_multi_head, {0}}},
           {"RotaryEmbedding", {write_rotary, {0, 1, 2, 3}}},
-          {"GroupQueryAttention", {write_grouped_query, {0}}},
           {"MatMulNBits", {write_product_of_bits, {0, 1, 2}}}};
 }
 

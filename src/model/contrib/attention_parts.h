@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/contrib/operators.h"
+#include "model/contrib/body.h"
 
 namespace tessera::model::contrib {
 
@@ -31,7 +31,5 @@ std::string appended(Body& body, const std::string& past, const std::string& x);
 // x [..., S, H] turned by the angles of its positions: [..., S, H / 2] each.
 std::string rotated(Body& body, const std::string& x, const std::string& cosine,
                     const std::string& sine, bool interleaved);
-
-Refusal write_grouped_query(Body& body);
 
 }  // namespace tessera::model::contrib

@@ -26,6 +26,7 @@ const Operators& operators() {
     Operators result = contrib::quantised_operators();
     result.merge(contrib::fused_operators());
     result.merge(contrib::attention_operators());
+    result.merge(contrib::grouped_query_operators());
     result.merge(contrib::layout_operators());
     result.merge(contrib::packed_operators());
     result.merge(contrib::spectral_operators());
@@ -138,6 +139,9 @@ class Expansion {
     if (const contrib::Refusal refusal = found->second.write(body); !refusal.empty()) {
       return unsupported("{}: operator of {} with {}", node_label(node.name(), node.op_type()),
                          domain, refusal);
+    }
+    if (node.op_type().ends_with("EmbedLayerNormalization") && node.output_size() > 1) {
+      declared_.emplace(node.output(1), std::vector<std::string>{""});  // a length a sequence
     }
     const std::string name = fmt::format("{}_{}", node.op_type(), written_++);
     *model_.add_functions() = body.function(kWritten, name);

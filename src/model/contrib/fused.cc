@@ -188,9 +188,15 @@ Refusal write_skip_simplified_normalization(Body& body) {
   return {};
 }
 
+// Of each id whether it counts; without such an input none does.
+std::string mask_of_embedding(Body& body) {
+  if (body.has(7)) return body.in(7);
+  const std::string ids = body.cast(body.in(0), onnx::TensorProto::INT32);
+  return body.node("Sub", {ids, ids});
+}
+
 // Ids, segments; embeddings of words, positions and segments; scale, shift, mask, positions.
 Refusal write_embedding(Body& body) {
-  if (body.wants(1) && !body.has(7)) return "the output mask_index without a mask";
   std::string sum = body.node("Gather", {body.in(2), body.in(0)});
   if (body.has(8)) {
     sum = body.node("Add", {sum, body.node("Gather", {body.in(3), body.in(8)})});
@@ -202,7 +208,7 @@ Refusal write_embedding(Body& body) {
   if (body.has(1) && body.has(4)) {
     sum = body.node("Add", {sum, body.node("Gather", {body.in(4), body.in(1)})});
   }
-  if (body.wants(1)) body.output(1, body.total(body.in(7), 1));
+  if (body.wants(1)) body.output(1, body.total(mask_of_embedding(body), 1));
   if (body.wants(2)) body.output(2, sum);
   body.output(0, layer_normalised(body, sum, body.in(5), body.in(6),
                                   body.real("epsilon", kEpsilonOfSkips)));
@@ -211,7 +217,6 @@ Refusal write_embedding(Body& body) {
 
 // Ids, segments; tables of words, positions and segments, scale, shift, mask; scales and zero points of those five.
 Refusal write_quantised_embedding(Body& body) {
-  if (body.wants(1) && !body.has(7)) return "the output mask_index without a mask";
   const auto values = [&](const std::string& bytes, int of) {
     const std::string zero = body.has(11 + of) ? body.in(11 + of) : "";
     return body.node("DequantizeLinear", {bytes, body.in(6 + of), zero});
@@ -224,7 +229,7 @@ Refusal write_quantised_embedding(Body& body) {
       body.node("Slice", {body.in(3), body.list({0}), body.length(body.in(0), 1), body.list({0})});
   sum = body.node("Add", {sum, values(first, 3)});
   if (body.has(1) && body.has(4)) sum = body.node("Add", {sum, of_table(4, body.in(1))});
-  if (body.wants(1)) body.output(1, body.total(body.in(7), 1));
+  if (body.wants(1)) body.output(1, body.total(mask_of_embedding(body), 1));
   const std::string scale = values(body.in(5), 5), shift = values(body.in(6), 6);
   body.output(0, layer_normalised(body, sum, scale, shift, body.real("epsilon", kEpsilonOfSkips)));
   return {};

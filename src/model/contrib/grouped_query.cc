@@ -47,7 +47,7 @@ bool is_one_buffer(const Body& body) {
   return false;
 }
 
-// How many rows the present has. That the buffer is longer than what is in use is known of a stated total_sequence_length,
+// How many rows the present has. That the buffer is longer than what is in use is known of an input 6 that is a constant,
 // or of stated lengths; else the past is taken to be in use as a whole, and the present may have rows of zeros at its end.
 std::string rows_of_present(Body& body, const std::string& past, const std::string& rows) {
   if (is_one_buffer(body)) return past;
@@ -146,8 +146,6 @@ Operands operands_of(Body& body) {
   return {heads_of(query, count / shared), heads_of(key, 1), heads_of(value, 1)};
 }
 
-}  // namespace
-
 // Groups of query heads that share a key and a value.
 Refusal write_grouped_query(Body& body) {
   if (Refusal refusal = refused(body); !refusal.empty()) return refusal;
@@ -198,6 +196,12 @@ Refusal write_grouped_query(Body& body) {
   const std::string result = attended(body, heads, {0, 1, 2, 4, 3});
   body.output(0, body.reshaped(body.transposed(result, {0, 3, 1, 2, 4}), {0, 0, -1}));
   return {};
+}
+
+}  // namespace
+
+Operators grouped_query_operators() {
+  return {{"GroupQueryAttention", {write_grouped_query, {0}}}};
 }
 
 }  // namespace tessera::model::contrib

@@ -26,6 +26,7 @@ Operators quantised_operators();
 Operators fused_operators();
 // Attention and what is around it.
 Operators attention_operators();
+Operators grouped_query_operators();
 // Channels that come last, groups, and what the standard has taken over.
 Operators layout_operators();
 // Tables and weights of few bits, mixtures of experts.
