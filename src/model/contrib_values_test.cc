@@ -306,6 +306,19 @@ TEST(ContribValues, GroupQueryAttentionKeepsTheStatedLengthOfABuffer) {
   }
 }
 
+// What a node gives as a constant is one as well.
+TEST(ContribValues, GroupQueryAttentionReadsTheLengthOfAConstantNode) {
+  ModelBuilder builder = of_a_buffer(2);
+  Tensor three = Tensor::zeros(Format::kI32, {});
+  three.as<std::int32_t>()[0] = 3;
+  builder.node("Constant", {}, {"three"}, {{"value", three}});
+  builder
+      .node("GroupQueryAttention", {"q", "k", "v", "pk", "pv", "len", "three"}, {"a", "nk", "y"},
+            one_head(), "it")
+      .domain("com.microsoft");
+  expect_near(folded(builder), {1, 1, 4, 1}, {1, 2, 9, 0});
+}
+
 std::string refusal_of_mask(const Shape& mask) {
   ModelBuilder builder(17);
   builder.input("x", Format::kF32, {2, 5, 6}).input("w", Format::kF32, {6, 18});

@@ -73,9 +73,12 @@ class Expansion {
   Status run() {
     const int functions = model_.functions_size();
     for (const onnx::TensorProto& tensor : model_.graph().initializer()) {
-      constants_.emplace(tensor.name(), &tensor);
-      std::vector<std::string>& lengths = declared_[tensor.name()];
-      for (const std::int64_t length : tensor.dims()) lengths.push_back(std::to_string(length));
+      add_constant(tensor.name(), tensor);
+    }
+    for (const onnx::NodeProto& node : model_.graph().node()) {
+      const bool is_one = node.op_type() == "Constant" && node.output_size() == 1;
+      if (!is_one || node.attribute_size() != 1 || !node.attribute(0).has_t()) continue;
+      add_constant(node.output(0), node.attribute(0).t());
     }
     declare(model_.graph().input());
     declare(model_.graph().value_info());
@@ -92,6 +95,11 @@ class Expansion {
   }
 
  private:
+  void add_constant(const std::string& name, const onnx::TensorProto& tensor) {
+    constants_.emplace(name, &tensor);
+    std::vector<std::string>& lengths = declared_[name];
+    for (const std::int64_t length : tensor.dims()) lengths.push_back(std::to_string(length));
+  }
   void declare(const google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>& values) {
     for (const onnx::ValueInfoProto& value : values) {
       std::vector<std::string> lengths;
