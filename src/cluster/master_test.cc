@@ -182,6 +182,21 @@ TEST_F(OneMaster, ANodeThatHasNeverAnsweredIsAskedLast) {
       << refused.error().message;
 }
 
+TEST_F(OneMaster, ANodeWhoseIdAnotherHasWaitsForItsLeaseAndSaysSo) {
+  start_node(card(4, "0123456789abcdef"));
+  Work nothing;
+  NodeAgent second(store_, nothing, *this, clock(),
+                   NodeOptions{.id = "n", .endpoint = "nowhere", .cards = {card(1, "0")}});
+  second.tick();
+  EXPECT_FALSE(second.is_registered());
+  EXPECT_TRUE(second.is_id_taken());
+  node_.reset();
+  pass(milliseconds(6000));
+  second.tick();
+  EXPECT_TRUE(second.is_registered());
+  EXPECT_FALSE(second.is_id_taken());
+}
+
 TEST_F(OneMaster, ANodeWhoseCoresAreNotClearYetIsAskedOnceMore) {
   start_node(card(4, "0123456789abcdef"));
   work_.refusals = 1;

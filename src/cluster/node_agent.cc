@@ -140,6 +140,7 @@ void NodeAgent::register_now() {
       options_.store_timeout);
   if (!done.ok() || !done->succeeded()) {
     // The one before it is still there, until its lease ends.
+    is_id_taken_ = done.ok();
     lease_.give_back(*granted);
     return;
   }
@@ -150,6 +151,7 @@ void NodeAgent::register_now() {
   cluster_ = *cluster;
   incarnation_ = record.incarnation;
   lease_.hold(*granted);
+  is_id_taken_ = false;
   log("registered", {{"incarnation", incarnation_}, {"until_ns", nanoseconds(fenced_at())}});
 }
 

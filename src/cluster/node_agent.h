@@ -10,6 +10,7 @@
 // anything itself: that is behind NodeWork.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -98,6 +99,8 @@ class NodeAgent {
   std::string secret()
       const;  // by which nodes of a cluster know each other; empty: none is known yet
   bool is_registered() const;
+  // A node of this id was there when it last tried to register: another one, or itself before a restart.
+  bool is_id_taken() const { return is_id_taken_; }
   // Whether it is registered, and the time that its lease lasts still.
   nlohmann::json health() const;
   const NodeOptions& options() const { return options_; }
@@ -143,6 +146,7 @@ class NodeAgent {
   const NodeOptions options_;
 
   store::LeaseKeeper lease_;  // none: not registered
+  std::atomic<bool> is_id_taken_ = false;
   mutable std::mutex mutex_;  // of what follows
   ClusterRecord cluster_;     // empty: none is known yet
   std::string incarnation_;

@@ -172,6 +172,7 @@ class NodeRuns : public RunningNode, private Responder {
   const std::string& endpoint() const override { return endpoint_; }
   int port() const override { return server_->port(); }
   bool is_registered() const override { return agent_->is_registered(); }
+  bool is_id_taken() const override { return agent_->is_id_taken(); }
 
  private:
   Result<Reply> handle(Request request) override {

@@ -62,6 +62,7 @@ class RunningNode {
   virtual const std::string& endpoint() const = 0;
   virtual int port() const = 0;  // at which it listens
   virtual bool is_registered() const = 0;
+  virtual bool is_id_taken() const = 0;  // why it is not registered, if so (NodeAgent)
 };
 
 }  // namespace tessera::cluster

@@ -193,6 +193,19 @@ constexpr auto kAllOperators = [] {
   return all;
 }();
 
+// Of operators of com.microsoft, whose masks and lengths are read from more than an operator's own attributes.
+constexpr const char* kOfAttention =
+    R"(Masks of Attention, MultiHeadAttention and QAttention are [batch, keys], [batch, queries, keys], the lengths [batch], or
+ends and starts [2 * batch]. Which of them a mask is, and whether keys come by heads, is read from the shapes that the
+model states; where it states none, a mask is [batch, keys] and keys have three dimensions.
+
+GroupQueryAttention puts new rows of keys and values behind those that `seqlens_k` counts, sequence by sequence.
+Past and present are one buffer of a fixed length where the model states the same length of both, or where
+`total_sequence_length` is a constant that is less than past and new rows together; else the present is longer than the
+past by the new rows, and rows that nothing was written to are zeros.
+
+)";
+
 }  // namespace
 
 std::span<const SupportedOperator> supported_operators() { return kAllOperators; }
@@ -251,6 +264,7 @@ std::string supported_operators_markdown() {
       "standard. DynamicQuantizeLSTM has the values of its 8-bit weights and multiplies them with "
       "its inputs as they\n"
       "are. An attribute or a layout that is not known is an error which names it.\n\n";
+  text += kOfAttention;
   for (const std::string& name : model::contrib_operators()) text += fmt::format("- {}\n", name);
   text +=
       "\n## Of ai.onnx.ml\n\nLikewise, on numbers, in f64 on the host: columns of a table are as "

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "../runtime/card_models.h"
 #include "arch/architecture_file.h"
@@ -98,6 +99,28 @@ TEST(RemoteDevice, AcquiresAnewWhatWasGivenBackWhileItWasAway) {
 }
 
 // What a resize says of the program for the new cores; bits and cycles are those of a tenant that had them at once.
+TEST(RemoteDevice, AnIdleOneKeepsItsPlaceWhenItsNodeGoes) {
+  constexpr std::chrono::milliseconds kIdle{1500};
+  LocalCluster cluster({.nodes = 2, .idle_limit = kIdle});
+  cluster.wait_for_nodes(2);
+  const Sample model(residual_network(1, 24));
+  auto session = Session::open(model.network, {.cluster = cluster.address("cores=2&name=x")});
+  ASSERT_TRUE(session.ok()) << session.error().to_string();
+  const auto where = [&] { return cluster.call({{"call", "locate"}, {"alloc", "x"}}); };
+  const std::string before = where()["node"];
+  cluster.nodes[before == "n0" ? 0 : 1].reset();
+  const auto last = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  json after = where();
+  while (after["state"] != "placed" || after["node"] == before) {
+    ASSERT_LT(std::chrono::steady_clock::now(), last) << after;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    after = where();
+  }
+  std::this_thread::sleep_for(2 * kIdle);
+  EXPECT_EQ(where()["epoch"], after["epoch"]);
+  EXPECT_TRUE(session->run(model.inputs)->outputs == model.outputs);
+}
+
 TEST(RemoteDevice, AResizeFillsInWhatThePackageHasAndMakesNothingTwice) {
   const LocalCluster cluster;
   const Sample model(residual_network(1, 24));

@@ -1,7 +1,9 @@
 // tessera node: offers the cards of a machine to a cluster.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "arch/architecture_file.h"
 #include "cluster/processes.h"
@@ -14,6 +16,20 @@
 
 namespace tessera::tools {
 namespace {
+
+// A node that is started again waits as one with the id of another does: until the lease of the one before ends.
+void tell_if_id_is_taken(const cluster::RunningNode& node, const NodeArguments& arguments) {
+  using std::chrono::steady_clock;
+  const auto last = steady_clock::now() + std::chrono::seconds(1);
+  while (!node.is_registered() && !node.is_id_taken() && steady_clock::now() < last) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  if (node.is_registered() || !node.is_id_taken()) return;
+  tell_event(arguments.service.json, {{"event", "waits"}, {"node", arguments.id}},
+             fmt::format("a node '{}' is registered already: this one waits until that one's lease "
+                         "ends; two that are to live together need two ids (--id)",
+                         arguments.id));
+}
 
 Status run_node(const NodeArguments& arguments) {
   const ServiceArguments& service = arguments.service;
@@ -48,6 +64,7 @@ Status run_node(const NodeArguments& arguments) {
               {"endpoint", running->endpoint()},
               {"port", running->port()}},
              fmt::format("node {} at {}   (ends with Ctrl-C)", arguments.id, running->endpoint()));
+  tell_if_id_is_taken(*running, arguments);
   TESSERA_RETURN_IF_ERROR(check_standard_output());
   tell_service_manager("READY=1");
   wait_until_end(service.seconds, service.end_with_input);
