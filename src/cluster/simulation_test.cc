@@ -172,7 +172,6 @@ class World : public Caller {
         for (const json& part : alloc.value("cards", json::array({alloc}))) {
           taken[part["node"]] += static_cast<int>(part["cores"].size());
           EXPECT_TRUE(nodes_.at(part["node"]).logic->may_begin(record).ok()) << alloc;
-          spans += alloc.contains("cards") ? 1 : 0;
         }
       }
       for (const json& card : status["pool"]) {
@@ -267,14 +266,17 @@ class World : public Caller {
     switch (below(3)) {
       case 0:
         if (several_ && chance(0.5)) {
-          (void)call(master,
-                     {{"call", "acquire"},
-                      {"tenant", tenant},
-                      {"name", name},
-                      {"cards", 2 + below(2)},
-                      {"cores", 0},
-                      {"kept", true}},
-                     {});
+          spans += call(master,
+                        {{"call", "acquire"},
+                         {"tenant", tenant},
+                         {"name", name},
+                         {"cards", 2 + below(2)},
+                         {"cores", 0},
+                         {"kept", true}},
+                        {})
+                           .ok()
+                       ? 1
+                       : 0;
           return;
         }
         acquired += call(master,
