@@ -12,6 +12,7 @@
 #include "base/guarded.h"
 #include "cluster/client_session.h"
 #include "cluster/fields.h"
+#include "cluster/tenants.h"
 
 namespace tessera::cluster {
 

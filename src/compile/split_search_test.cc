@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "base/test_volume.h"
+
 namespace tessera::compile {
 namespace {
 

@@ -85,12 +85,12 @@ TEST_F(Conformance, TakesAndGivesEveryDatatypeInBothForms) {
     input["parameters"] = {{"binary_data_size", data.size()}};
     const Json head = {{"inputs", {input}}, {"parameters", {{"binary_data_output", true}}}};
     const std::string text = head.dump();
-    const std::string request = "POST /v2/models/" + datatype +
-                                "/infer HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
-                                "Inference-Header-Content-Length: " +
-                                std::to_string(text.size()) +
-                                "\r\nContent-Length: " + std::to_string(text.size() + data.size()) +
-                                "\r\n\r\n" + text + data;
+    std::string request = "POST /v2/models/" + datatype +
+                          "/infer HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+                          "Inference-Header-Content-Length: " +
+                          std::to_string(text.size()) +
+                          "\r\nContent-Length: " + std::to_string(text.size() + data.size());
+    request.append("\r\n\r\n").append(text).append(data);
     const http::RawSocket socket(server_->port());
     ASSERT_TRUE(socket.send(request));
     const std::string answer = socket.read_until("no such text: until the end");
