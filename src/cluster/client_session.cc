@@ -207,17 +207,15 @@ Status ClientSession::place_outputs(const json& request, Run& run) {
                            alloc_.memory_bytes)};
 }
 
-// Runs alone count, which a client's own writer says like this; what says it otherwise counts when it is read.
+// Runs alone count, which a client's own writer says like this; what says it otherwise counts from when it is read.
 std::shared_ptr<void> ClientSession::arrived(std::string_view text) const {
   constexpr std::string_view kRun = R"("call":"infer")";
   const bool counts = requests_ != nullptr && text.find(kRun) != std::string_view::npos;
   return counts ? requests_->arrived() : nullptr;
 }
 
-Status ClientSession::check_quota(const Request& message) const {
+Status ClientSession::check_quota(const std::shared_ptr<void>& admission) const {
   if (requests_ == nullptr) return {};
-  const std::shared_ptr<void> admission =
-      message.admission != nullptr ? message.admission : requests_->arrived();
   const Status admitted = requests_->admit(admission);
   if (admitted.ok()) return {};
   const Error refused{ErrorCode::kInvalidArgument,
@@ -234,7 +232,9 @@ Result<Reply> ClientSession::infer(const json& request, const Request& message) 
   const auto found = networks_.find(number);
   if (found == networks_.end()) return invalid(fmt::format("network {} is not loaded", number));
   // Part of the answer, since to ask another time is the client's affair.
-  if (const Status refused = check_quota(message); !refused.ok()) {
+  const bool counts_now = message.admission == nullptr && requests_ != nullptr;
+  const std::shared_ptr<void> admission = counts_now ? requests_->arrived() : message.admission;
+  if (const Status refused = check_quota(admission); !refused.ok()) {
     return reply_of({{"failed", error_text(refused.error())}});
   }
   Run run{.network = found->second.get()};

@@ -40,7 +40,7 @@ class ClientSession {
   Result<Reply> load(const nlohmann::json& request);
   Result<Reply> unload(const nlohmann::json& request);
   Result<Reply> infer(const nlohmann::json& request, const Request& message);
-  Status check_quota(const Request& message) const;
+  Status check_quota(const std::shared_ptr<void>& admission) const;
   Result<Reply> fetch(const nlohmann::json& request);
   Reply status() const;
 
