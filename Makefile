@@ -15,6 +15,7 @@
 #   make package  Debian packages and a Python wheel: build/release/packages
 #   make docs-api the reference of the public headers: build/api/html/index.html
 #   make roofline the zoo's networks and the stored models against their roofline
+#   make sanitize build with the address and undefined-behaviour sanitizers, run all unit tests
 #   make fuzz     build and run the fuzz targets, FUZZ_SECONDS=10 each (docs/fuzzing.md)
 #   make clean    remove build/
 
@@ -24,7 +25,7 @@ JOBS ?= $(shell nproc)
 TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 
 .PHONY: all packages configure build build-all test test-data test-long check-models check-fused check-derived check-sensitivity demo format check tidy bench roofline
-.PHONY: docs docs-api package fuzz clean
+.PHONY: docs docs-api package sanitize fuzz clean
 
 all: build
 
@@ -110,6 +111,13 @@ docs-api:
 	scripts/api_reference.py
 
 FUZZ_SECONDS ?= 10
+sanitize:
+	scripts/install_packages.sh build fuzz
+	cmake --preset fuzz $(if $(TEST_DATA),-D TESSERA_TEST_DATA="$(abspath $(TEST_DATA))")
+	cmake --build build/fuzz --parallel $(JOBS) --target tessera_unit_tests tessera_fuzz_programs
+	ctest --test-dir build/fuzz --label-regex unit --label-exclude slow --output-on-failure \
+	  --timeout 600 --parallel $(TEST_JOBS) --no-tests=error
+
 fuzz:
 	scripts/install_packages.sh build fuzz
 	cmake --preset fuzz

@@ -163,8 +163,23 @@ function(tessera_unity name)
   set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-# All programs with the label unit; what the sanitizer run builds.
+# All programs with the label unit; what a whole sanitizer run builds. A run that has less time takes
+# one of the parts, tessera_unit_tests_K, whose tests have the label part_K.
 add_custom_target(tessera_unit_tests)
+set(TESSERA_UNIT_TEST_PARTS 3)
+set_property(GLOBAL PROPERTY TESSERA_UNIT_TEST_COUNT 0)
+function(tessera_unit_test name)
+  get_property(count GLOBAL PROPERTY TESSERA_UNIT_TEST_COUNT)
+  math(EXPR part "${count} % ${TESSERA_UNIT_TEST_PARTS}")
+  math(EXPR count "${count} + 1")
+  set_property(GLOBAL PROPERTY TESSERA_UNIT_TEST_COUNT ${count})
+  if(NOT TARGET tessera_unit_tests_${part})
+    add_custom_target(tessera_unit_tests_${part})
+    add_dependencies(tessera_unit_tests tessera_unit_tests_${part})
+  endif()
+  add_dependencies(tessera_unit_tests_${part} ${name})
+  set_property(TEST ${name} APPEND PROPERTY LABELS part_${part})
+endfunction()
 
 # tessera_test_headers(NAME LEVEL): NAME takes GoogleTest and the standard library precompiled. At -O0
 # reading them is half of a test's compile time. One set for each level, made at its first use.
@@ -217,6 +232,6 @@ function(tessera_test name)
     set_tests_properties(${name}_whole PROPERTIES LABELS long ENVIRONMENT TESSERA_TEST_WHOLE=1)
   endif()
   if("unit" IN_LIST ARG_LABELS)
-    add_dependencies(tessera_unit_tests ${name})
+    tessera_unit_test(${name})
   endif()
 endfunction()

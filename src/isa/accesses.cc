@@ -13,6 +13,8 @@ namespace {
 
 // More strips of a surface than this are taken as the one range around them.
 constexpr std::int64_t kStripsMax = std::int64_t{1} << 16;
+// Of more columns than this that lie apart a read takes in what is between them.
+constexpr std::int64_t kColumnsApartMax = 1024;
 
 void add(MemoryKind memory, bool write, std::int64_t first, std::int64_t last,
          std::vector<Access>& accesses) {
@@ -219,6 +221,14 @@ void message_accesses(const MessageTask& task, bool in, std::int64_t partitions,
       task.kernel_offset + task.image.bytes_per_partition(), accesses);
 }
 
+// The bytes of one column that the ring's rows span where the next column begins behind them: rows
+// lie within columns then, and what lies between two columns may be another surface's. 0 elsewhere.
+std::int64_t span_of_apart_column(const BufferSurface& surface) {
+  const std::int64_t span =
+      std::int64_t{surface.ring_rows - 1} * surface.row_pitch + format_bytes(surface.format);
+  return surface.columns > 1 && surface.column_pitch > span ? span : 0;
+}
+
 }  // namespace
 
 void surface_accesses(const BufferSurface& surface, const SurfaceBox& box, std::int64_t partitions,
@@ -237,8 +247,14 @@ void surface_accesses(const BufferSurface& surface, const SurfaceBox& box, std::
   const std::int64_t block_last =
       surface.broadcast_channels ? 0 : (box.channel_first + box.channel_count - 1) / partitions;
   const std::int64_t blocks = block_last - block_first + 1;
-  const std::int64_t strips =
-      surface.row_pitch <= strip ? 1 : std::min<std::int64_t>(rows.last - rows.first, ring);
+  // A read that took in what lies between columns would wait for another surface's bytes, or find
+  // that nobody had written them. A write may: it waits for more than it has to, and hides nothing.
+  const bool columns_apart =
+      !write && span_of_apart_column(surface) > 0 && surface.columns <= kColumnsApartMax;
+  const std::int64_t strips = columns_apart ? std::int64_t{surface.columns}
+                              : surface.row_pitch <= strip
+                                  ? 1
+                                  : std::min<std::int64_t>(rows.last - rows.first, ring);
   if (blocks > kStripsMax / strips) {
     const std::int64_t first = std::int64_t{surface.offset} + block_first * surface.block_pitch;
     add(MemoryKind::kStateBuffer, write, first,
@@ -253,7 +269,13 @@ void surface_accesses(const BufferSurface& surface, const SurfaceBox& box, std::
     while (row < end) {  // runs of rows that do not wrap around the ring
       const std::int64_t run = std::min(end - row, ring - row % ring);
       const std::int64_t first = base + (row % ring) * surface.row_pitch;
-      if (surface.row_pitch <= strip) {
+      if (columns_apart) {
+        const std::int64_t bytes = (run - 1) * surface.row_pitch + format_bytes(surface.format);
+        for (std::int64_t i = 0; i < surface.columns; ++i) {
+          const std::int64_t column = first + i * surface.column_pitch;
+          add(MemoryKind::kStateBuffer, write, column, column + bytes, accesses);
+        }
+      } else if (surface.row_pitch <= strip) {
         add(MemoryKind::kStateBuffer, write, first, first + (run - 1) * surface.row_pitch + strip,
             accesses);
       } else {

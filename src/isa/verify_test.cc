@@ -345,6 +345,24 @@ TEST(Accesses, RingWrapsIntoTwoStrips) {
   EXPECT_EQ(accesses[1].last, 2 * kRowBytes);
 }
 
+// Rows within columns: a read leaves out what lies between the columns, a write takes it in.
+TEST(Accesses, ReadTakesColumnsThatLieApartOneByOne) {
+  BufferSurface s = surface(0);
+  s.row_pitch = 2;
+  s.column_pitch = kRows * 4;
+  std::vector<Access> accesses;
+  surface_accesses(s, {0, 4, 0, {2, 4}}, 128, false, accesses);
+  ASSERT_EQ(accesses.size(), std::size_t{kColumns});
+  for (std::int64_t i = 0; i < kColumns; ++i) {
+    EXPECT_EQ(accesses[i].first, i * kRows * 4 + 4);
+    EXPECT_EQ(accesses[i].last, i * kRows * 4 + 8);
+  }
+  accesses.clear();
+  surface_accesses(s, {0, 4, 0, {2, 4}}, 128, true, accesses);
+  ASSERT_EQ(accesses.size(), 1u);
+  EXPECT_EQ(accesses[0].last, (kColumns - 1) * kRows * 4 + 8);
+}
+
 TEST(Accesses, WindowTakesItsHaloAndStaysInTheInput) {
   ProductConfig config;
   config.kernel_h = 3;

@@ -324,6 +324,22 @@ TestModel long_moves(const Shape& dims) {
   return model;
 }
 
+// Both parts of a Concat lie in one buffer, by turns, and the first is read along another axis before
+// the second is written: what is between its columns is nobody's yet.
+TestModel turned_before_it_is_joined(Maker& maker) {
+  TestModel model(17);
+  const std::int64_t images = maker.pick(1, 4), channels = 8 * maker.pick(1, 2);
+  const std::int64_t columns = maker.pick(5, 8);
+  const Shape dims = {images, channels, columns}, turned = {columns, 1, images * channels, 1};
+  model.input("x", dims).node("Relu", {"x"}, {"a"}).node("HardSigmoid", {"a"}, {"b"});
+  model.node("Concat", {"x", "b"}, {"joined"}, {{"axis", std::int64_t{2}}}).output("joined");
+  model.node("Transpose", {"a"}, {"t"}, {{"perm", Ints{1, 2, 0}}});
+  model.node("Reshape", {"t", integers(model, "dims", turned)}, {"r"});
+  model.node("Relu", {"r"}, {"y"}).output("y");
+  return model;
+}
+TEST(Axes, PartIsReadTurnedBeforeTheOthersAreThere) { check(turned_before_it_is_joined, 12); }
+
 bool whole() { return visit_one_in(2, 2) == 1; }
 
 TEST(ALongAxis, IsBroadcast) {
