@@ -224,7 +224,8 @@ TEST(EveryAxis, IsPickedFrom) { check_ranks(picked, 1, 8, 5); }
 
 // Transposed axes are the host's where a copy has too few; all else takes several copies.
 TEST(MoreAxesThanACopyHas, AreMovedAllTheSame) {
-  for (std::size_t rank = 9; rank <= 14; ++rank) {
+  const std::size_t most = visit_one_in(2, 2) == 1 ? 14 : 12;
+  for (std::size_t rank = 9; rank <= most; ++rank) {
     Shape even(rank, 2), all(rank, 2), odd(rank, 2);
     for (std::size_t axis = 0; axis < rank; ++axis) (axis % 2 == 0 ? odd : even)[axis] = 1;
     TestModel model(13);
@@ -346,7 +347,7 @@ TEST(ALongAxis, IsBroadcast) {
   check_long(long_broadcasts, whole() ? Shape{2, 3, 2, kLong} : Shape{2, 2, kLong});
 }
 TEST(ALongAxis, IsReduced) {
-  check_long(long_reductions, whole() ? Shape{2, 3, kLong} : Shape{2, 2, kLong});
+  check_long(long_reductions, whole() ? Shape{2, 3, kLong} : Shape{3, kLong});
 }
 TEST(ALongAxis, IsNormalised) {
   check_long(long_normalisations, whole() ? Shape{2, 3, kLong} : Shape{3, kLong},
