@@ -201,8 +201,8 @@ function(tessera_test_headers name level)
   target_precompile_headers(${name} REUSE_FROM ${headers})
 endfunction()
 
-# tessera_test(NAME [COMPUTES] [WHOLE] SOURCES ... DEPENDS ... LABELS ...): one GoogleTest program, one
-# ctest entry. COMPUTES: it spends long in references of its own.
+# tessera_test(NAME [COMPUTES] [WHOLE] SOURCES ... [ALONE ...] DEPENDS ... LABELS ...): one GoogleTest
+# program, one ctest entry. COMPUTES: it spends long in references of its own. ALONE: see tessera_unity().
 # Labels: unit agreement timing cli errors driver install house, and slow or threads besides;
 # long: left to `make test-long`, because a smaller form is among the others. WHOLE: the program is that
 # smaller form by itself (base/test_volume.h); NAME_whole is the long one. The longer a test takes, the
@@ -211,9 +211,10 @@ function(tessera_test name)
   if(NOT TESSERA_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "COMPUTES;WHOLE" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "COMPUTES;WHOLE" "" "SOURCES;ALONE;DEPENDS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   tessera_target(${name})
+  tessera_unity(${name} ALONE ${ARG_ALONE})
   if(ARG_COMPUTES)
     set(level 1)
   else()

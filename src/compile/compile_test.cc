@@ -622,7 +622,7 @@ TEST(CompileErrors, TileBudgetBelowALayersSmallestPieceNamesOneThatIsEnough) {
 }
 
 TEST(Compile, RandomGraphsAreProvedForAnyBudgetAndBuffer) {
-  const auto step = static_cast<std::uint64_t>(visit_one_in(2, 8));
+  const auto step = static_cast<std::uint64_t>(visit_one_in(4, 8));
   for (std::uint64_t seed = 100; seed < 140; seed += step) {
     SCOPED_TRACE(seed);
     const auto graph = testing::random_graph(seed);

@@ -48,6 +48,7 @@ if(TESSERA_BUILD_TESTS)
       infer_control_test.cc
       infer_operands_test.cc
       infer_test.cc
+    ALONE evaluate_test.cc infer_control_test.cc infer_test.cc
     DEPENDS tessera_model fmt::fmt
     LABELS unit)
   # GCC 12 warns of overlapping copies in inlined std::string assignments that cannot overlap.
