@@ -179,8 +179,8 @@ void DramChannelModel::set_mode() {
   const std::int64_t reads = visits_.waiting(false);
   const std::int64_t writes = visits_.waiting(true) * 100;
   const bool overdue = overdue_ > 0 && (writes > 0 || owned_writes_ > 0);
-  write_mode_ =
-      reads == 0 || overdue || (write_mode_ ? writes >= write_low_ : writes > write_high_);
+  const bool many = write_mode_ ? writes > 0 && writes >= write_low_ : writes > write_high_;
+  write_mode_ = reads == 0 || overdue || many;
 }
 
 void DramChannelModel::count_passed(std::int64_t bursts, bool write) {

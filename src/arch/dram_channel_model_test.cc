@@ -238,11 +238,14 @@ struct Lockstep {
   std::int64_t in_flight = 0;  // bursts that were not issued
 
   static DramChannelSettings random_settings(std::mt19937_64& random) {
+    const auto low = static_cast<std::int32_t>(random() % 3 == 0 ? 0 : random() % 60);
     return {
         .gang = std::int32_t{1} << (random() % 3),
         .interleave = static_cast<DramInterleave>(random() % 3),
         .bank_hash = random() % 2 == 0,
         .queue_requests = static_cast<std::int32_t>(1 + random() % 64),
+        .write_high_percent = low + 1 + static_cast<std::int32_t>(random() % 40),
+        .write_low_percent = low,
         .write_wait_bursts = random() % 2 == 0 ? 0 : static_cast<std::int32_t>(1 + random() % 100),
         .refresh = random() % 8 != 0};
   }

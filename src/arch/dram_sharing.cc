@@ -12,7 +12,9 @@ namespace tessera {
 namespace {
 
 constexpr int kPlaces = 16;  // sets of places where streams begin
-constexpr std::int64_t kRequests = 256;
+// Requests that are looked at: so many, or as many as have so many bytes together, but some of each stream.
+constexpr std::int64_t kSharedRequestsMax = 256, kSharedBytesMax = std::int64_t{256} * 16384,
+                       kTurnsLeast = 4;
 
 // Where each stream is in a channel: anywhere, in parts of it that do not overlap.
 std::vector<std::uint64_t> places(std::int64_t channel_bytes, std::int64_t request, int readers,
@@ -37,15 +39,21 @@ struct Turns {
   }
 };
 
-// Cycles of the device in which a channel answers kRequests of the streams.
+std::int64_t requests_of(const Turns& turns, std::int64_t streams) {
+  const std::int64_t longest = std::max(turns.read_bytes, turns.write_bytes);
+  return std::clamp(kSharedBytesMax / longest, std::min(kTurnsLeast * streams, kSharedRequestsMax),
+                    kSharedRequestsMax);
+}
+
+// Cycles of the device in which a channel answers so many requests of the streams.
 DramCycles cycles_of(const DramDevice& device, const DramChannelSettings& settings,
-                     const Turns& turns, std::vector<std::uint64_t> at) {
+                     const Turns& turns, std::int64_t requests, std::vector<std::uint64_t> at) {
   DramChannelModel channel(device, settings);
   DramCycles now = 0, last = 0;
   const auto step = [&] {
     if (const auto transfer = channel.step()) last = std::max(last, transfer->done_at);
   };
-  for (std::int64_t i = 0; i < kRequests; ++i) {
+  for (std::int64_t i = 0; i < requests; ++i) {
     const std::size_t stream = static_cast<std::size_t>(i) % at.size();
     const bool write = stream >= turns.readers;
     while (!channel.room(write)) {
@@ -73,17 +81,18 @@ double dram_shared_bytes_per_cycle(const ChipConfig& chip, const DramStreams& st
                     .read_bytes = streams.read_bytes > 0 ? streams.read_bytes : longest,
                     .write_bytes = streams.write_bytes > 0 ? streams.write_bytes : longest};
   // As many bytes by one that reads them from one end to the other.
+  const std::int64_t requests = requests_of(turns, count);
   std::int64_t bytes = 0;
-  for (std::int64_t i = 0; i < kRequests; ++i) {
+  for (std::int64_t i = 0; i < requests; ++i) {
     bytes += turns.bytes(static_cast<std::size_t>(i % count));
   }
-  const Turns alone_turns{.readers = 1, .read_bytes = bytes / kRequests};
+  const Turns alone_turns{.readers = 1, .read_bytes = bytes / requests};
   std::mt19937 random(1);  // fixed: the same places for everybody
   double one = 0, together = 0;
   for (int i = 0; i < kPlaces; ++i) {
     const std::vector<std::uint64_t> at = places(device->bytes, longest, count, random);
-    one += static_cast<double>(cycles_of(*device, settings, alone_turns, {at[0]}));
-    together += static_cast<double>(cycles_of(*device, settings, turns, at));
+    one += static_cast<double>(cycles_of(*device, settings, alone_turns, requests, {at[0]}));
+    together += static_cast<double>(cycles_of(*device, settings, turns, requests, at));
   }
   return alone * std::min(1.0, one / together);
 }

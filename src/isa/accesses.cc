@@ -17,17 +17,18 @@ constexpr std::int64_t kStripsMax = std::int64_t{1} << 16;
 constexpr std::int64_t kColumnsApartMax = 1024;
 
 void add(MemoryKind memory, bool write, std::int64_t first, std::int64_t last,
-         std::vector<Access>& accesses) {
+         std::vector<Access>& accesses, bool gaps = false) {
   if (last <= first) return;
   if (!accesses.empty()) {
     Access& back = accesses.back();
     if (back.memory == memory && back.write == write && memory != MemoryKind::kDram &&
-        back.last == first) {
+        back.last == first && back.gaps == gaps) {
       back.last = last;
       return;
     }
   }
-  accesses.push_back({.memory = memory, .write = write, .first = first, .last = last});
+  accesses.push_back(
+      {.memory = memory, .write = write, .first = first, .last = last, .gaps = gaps});
 }
 
 // A strided box of DRAM bytes: extents and byte strides, `run` contiguous bytes at each place.
@@ -72,15 +73,16 @@ void dram_accesses(DramBox box, bool write, std::vector<Access>& accesses,
     span += box.strides[i] * (box.extents[i] - 1);
   }
   const auto origin = static_cast<std::int64_t>(box.address.offset);
-  const auto push = [&](std::int64_t first, std::int64_t bytes) {
+  const auto push = [&](std::int64_t first, std::int64_t bytes, bool gaps = false) {
     accesses.push_back({.memory = MemoryKind::kDram,
                         .write = write,
                         .base = box.address.base,
                         .first = first,
-                        .last = first + bytes});
+                        .last = first + bytes,
+                        .gaps = gaps});
   };
   if (runs > runs_max) {
-    push(origin, span);
+    push(origin, span, true);
     return;
   }
   std::vector<std::int64_t> index(box.extents.size(), 0);
@@ -251,6 +253,8 @@ void surface_accesses(const BufferSurface& surface, const SurfaceBox& box, std::
   // that nobody had written them. A write may: it waits for more than it has to, and hides nothing.
   const bool columns_apart =
       !write && span_of_apart_column(surface) > 0 && surface.columns <= kColumnsApartMax;
+  const bool gaps = !columns_apart && surface.columns > 1 &&
+                    std::int64_t{surface.column_pitch} > format_bytes(surface.format);
   const std::int64_t strips = columns_apart ? std::int64_t{surface.columns}
                               : surface.row_pitch <= strip
                                   ? 1
@@ -259,7 +263,7 @@ void surface_accesses(const BufferSurface& surface, const SurfaceBox& box, std::
     const std::int64_t first = std::int64_t{surface.offset} + block_first * surface.block_pitch;
     add(MemoryKind::kStateBuffer, write, first,
         first + (blocks - 1) * surface.block_pitch + (ring - 1) * surface.row_pitch + strip,
-        accesses);
+        accesses, true);
     return;
   }
   for (std::int64_t block = block_first; block <= block_last; ++block) {
@@ -277,11 +281,11 @@ void surface_accesses(const BufferSurface& surface, const SurfaceBox& box, std::
         }
       } else if (surface.row_pitch <= strip) {
         add(MemoryKind::kStateBuffer, write, first, first + (run - 1) * surface.row_pitch + strip,
-            accesses);
+            accesses, gaps);
       } else {
         for (std::int64_t i = 0; i < run; ++i) {
           add(MemoryKind::kStateBuffer, write, first + i * surface.row_pitch,
-              first + i * surface.row_pitch + strip, accesses);
+              first + i * surface.row_pitch + strip, accesses, gaps);
         }
       }
       row += run;

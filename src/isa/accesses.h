@@ -22,6 +22,9 @@ struct Access {
   BaseIndex base = BaseIndex::kWorkspace;  // DRAM only
   // Bytes [first, last): in a partition, or of the base; of PSUM entries.
   std::int64_t first = 0, last = 0;
+  // The range around more strips than are named one by one: it has bytes that are not touched, and what
+  // orders it orders more than has to be. Of a read not all need have been written.
+  bool gaps = false;
 };
 // What step `step` (0-based) of `task` touches. Strips of one row are merged where they touch.
 // The static verifier and the hazard check share it.

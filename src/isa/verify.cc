@@ -405,7 +405,7 @@ class Verifier {
     bool unwritten = false;
     const auto visit = [&](const StepRef& earlier) {
       if (!earlier.valid()) {
-        unwritten = true;
+        unwritten |= !access.gaps;
       } else if (!comes_before(earlier, self, access.write)) {
         racing = earlier;
       } else if (lies_elsewhere(earlier, self, access)) {

@@ -341,6 +341,17 @@ TestModel turned_before_it_is_joined(Maker& maker) {
 }
 TEST(Axes, PartIsReadTurnedBeforeTheOthersAreThere) { check(turned_before_it_is_joined, 12); }
 
+// A copy to every other place, of more runs than are named one by one: what lies between is written later.
+TestModel joined_by_turns(Maker& maker) {
+  TestModel model(17);
+  const std::int64_t rows = maker.pick(10, 40), columns = maker.pick(40, 70);
+  model.input("x", {1, 2, rows, columns, 1})
+      .node("Concat", {"x", "x"}, {"a"}, {{"axis", std::int64_t{1}}});
+  model.node("Concat", {"a", "a"}, {"y"}, {{"axis", std::int64_t{4}}}).output("y");
+  return model;
+}
+TEST(Axes, CopyOfManyRunsReadsWhatIsThere) { check(joined_by_turns, 4); }
+
 bool whole() { return visit_one_in(2, 2) == 1; }
 
 TEST(ALongAxis, IsBroadcast) {

@@ -1,7 +1,7 @@
 // A model's graph, or a random one, as derived ONNX with golden vectors from the host device: what
 // check_golden.cjs runs. The graph is the builder's; the verb `derive` goes by way of a program.
 //
-//   derive_graph MODEL.onnx|random:SEED|products:FORMAT FOLDER [VECTORS]     FORMAT as in --format
+//   derive_graph MODEL.onnx|random:SEED|products:FORMAT|zeros FOLDER [VECTORS]     FORMAT as in --format
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -29,6 +29,9 @@ Result<std::shared_ptr<const graph::Graph>> load(const std::string& source) {
   if (source.starts_with(prefix)) {
     const auto seed = static_cast<std::uint32_t>(std::stoul(source.substr(prefix.size())));
     return std::make_shared<const graph::Graph>(concord::testing::random_graph(seed, 6));
+  }
+  if (source == "zeros") {
+    return std::make_shared<const graph::Graph>(concord::testing::zeros_graph());
   }
   const std::string products = "products:";
   if (source.starts_with(products)) {
@@ -90,8 +93,9 @@ Status derive(const std::string& source, const std::string& folder, int vectors)
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    fmt::print(stderr,
-               "usage: derive_graph MODEL.onnx|random:SEED|products:FORMAT FOLDER [VECTORS]\n");
+    fmt::print(
+        stderr,
+        "usage: derive_graph MODEL.onnx|random:SEED|products:FORMAT|zeros FOLDER [VECTORS]\n");
     return 2;
   }
   const tessera::Status status =

@@ -71,8 +71,8 @@ bool PlainDram::pass(bool columns, bool rows) {
   if (!write_mode_ &&
       (writes > capacity * settings_.write_high_percent || reads_.empty() || overdue)) {
     write_mode_ = true;
-  } else if (write_mode_ && writes < capacity * settings_.write_low_percent && !reads_.empty() &&
-             !overdue) {
+  } else if (write_mode_ && (writes == 0 || writes < capacity * settings_.write_low_percent) &&
+             !reads_.empty() && !overdue) {
     write_mode_ = false;
   }
   if (scan(write_mode_ ? writes_ : reads_, columns, rows)) return true;

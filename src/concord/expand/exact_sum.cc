@@ -74,8 +74,11 @@ Result<Total> exact_sum(Steps& steps, const Node& node, const Carried& x, const 
                                     "two steps",
                                     shape.terms, format_name(shape.elements), kTwoPartTermsMax));
   }
-  if (one) return Total{steps.reduce(Operator::kReduceSum, x.value, shape.axes), {}};
-  return sum_in_two(steps, x, shape, 0x1.8p48);
+  if (!one) return sum_in_two(steps, x, shape, 0x1.8p48);
+  const ValueId sum = steps.reduce(Operator::kReduceSum, x.value, shape.axes);
+  if (shape.terms != 1 || x.traits.non_negative) return Total{sum, {}};
+  // Libraries hand a single term on as it is, also -0.
+  return Total{steps.where(steps.equal(sum, 0.0), steps.f64(0), sum), {}};
 }
 
 Result<Total> exact_sum_of_squares(Steps& steps, const Node& node, const Carried& x,

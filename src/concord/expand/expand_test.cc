@@ -29,6 +29,7 @@ using graph::TensorId;
 using testing::random_graph;
 using testing::random_inputs;
 using testing::Values;
+using testing::zeros_graph;
 
 constexpr std::uint32_t kSeed = 20261122;
 
@@ -520,6 +521,16 @@ TEST(Expand, FunctionsOfF32GiveTheBitsOfTheReference) {
         EXPECT_EQ(compare(graph, *software, {many_f32(kSeed + round)}).difference, "");
       }
     }
+  }
+}
+
+TEST(Expand, ZerosHaveTheSignsOfTheReference) {
+  const auto graph = std::make_shared<const Graph>(zeros_graph());
+  const auto software = expand(*graph);
+  ASSERT_TRUE(software.ok()) << software.error().to_string();
+  for (std::uint32_t round = 0; round < 4; ++round) {
+    const auto inputs = random_inputs(*graph, Values::kEdges, round);
+    EXPECT_EQ(compare(graph, *software, inputs).difference, "");
   }
 }
 

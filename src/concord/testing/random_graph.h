@@ -21,6 +21,10 @@ graph::Graph with_bf16_vectors(graph::Graph graph);
 // two computed operands, all with this matrix format and of more than one block a sum.
 graph::Graph product_graph(std::uint32_t seed, const MatrixFormat& matrix);
 
+// Additions of numbers that are zero, or that a library computes to be, and sums of a single term: where
+// -0 becomes +0. One input of f16.
+graph::Graph zeros_graph();
+
 enum class Values : std::uint8_t { kOrdinary, kEdges };
 // Ordinary: normally distributed with changing scale. Edges: zeros of both signs, subnormals, the
 // largest numbers, infinities and NaN among them.

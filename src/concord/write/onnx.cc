@@ -101,12 +101,14 @@ class GraphWriter {
       : software_(software),
         opset_(onnx_opset(software)),
         graph_(graph),
-        used_(software.values.size(), false) {}
+        used_(software.values.size(), false),
+        constant_(software.values.size(), false) {}
 
   Status write() {
     mark_used(software_.operations);
     for (std::size_t i = 0; i < software_.values.size(); ++i) {
       const Value& value = software_.values[i];
+      constant_[i] = value.constant != nullptr;
       if (used_[i] && value.constant != nullptr) write_constant(value);
     }
     TESSERA_RETURN_IF_ERROR(write_operations(software_.operations, graph_));
@@ -159,11 +161,40 @@ class GraphWriter {
         continue;
       }
       if (operation.op == Operator::kHostNode) TESSERA_RETURN_IF_ERROR(check_host_node(operation));
-      const OnnxNode step = onnx_node(software_, operation, opset_);
+      OnnxNode step = onnx_node(software_, operation, opset_);
+      keep_addition(operation, step.node, graph);
+      for (const ValueId id : operation.outputs) {
+        constant_[id] =
+            std::ranges::all_of(operation.inputs, [&](ValueId x) { return constant_[x]; });
+      }
       write_node(step.node, graph->add_node());
       for (const auto& [vector, tensor] : step.vectors) add_vector(vector, tensor);
     }
     return {};
+  }
+
+  // ONNX Runtime deletes the addition of a single number that is zero, or that it computes to be zero,
+  // and with it that -0 + 0 is +0. A Sum it leaves alone.
+  void keep_addition(const Operation& operation, model::Node& node, onnx::GraphProto* graph) const {
+    const auto may_be_zero = [&](ValueId id) {
+      const Value& value = software_.value(id);
+      return constant_[id] && element_count(value.dims) == 1 && format_is_float(value.format);
+    };
+    const std::vector<ValueId>& inputs = operation.inputs;
+    if (operation.op == Operator::kAdd) {
+      if (may_be_zero(inputs[0]) || may_be_zero(inputs[1])) node.op_type = "Sum";
+    } else if (operation.op == Operator::kSubtract && may_be_zero(inputs[1])) {
+      const std::string minus = name(operation.outputs[0]) + ".minus";
+      const model::Node negated = {.name = minus,
+                                   .op_type = "Neg",
+                                   .domain = "",
+                                   .inputs = {node.inputs[1]},
+                                   .outputs = {minus},
+                                   .attributes = {}};
+      write_node(negated, graph->add_node());
+      node.op_type = "Sum";
+      node.inputs[1] = negated.outputs[0];
+    }
   }
 
   // What stands for an operand that ONNX takes as a tensor: once, outside of all loops.
@@ -231,7 +262,7 @@ class GraphWriter {
   const Software& software_;
   const std::int64_t opset_;
   onnx::GraphProto* graph_;
-  Table<ValueId, bool> used_;
+  Table<ValueId, bool> used_, constant_;
   std::set<std::string> vectors_;
 };
 
