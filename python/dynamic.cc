@@ -94,7 +94,7 @@ Outputs run_dynamic(DynamicSessionHandle& session, const py::args& arguments) {
 }  // namespace
 
 std::string path_text(const py::object& path) {
-  return py::str(py::module_::import("os").attr("fspath")(path));
+  return py::module_::import("os").attr("fsencode")(path).cast<std::string>();
 }
 
 py::list declared_list(const std::vector<DeclaredShape>& inputs) {

@@ -82,6 +82,12 @@ std::string place_of(py::object trace) {
          code.attr("co_name").cast<std::string>();
 }
 
+// Texts quote what files hold, which may be no UTF-8.
+py::object escaped(const std::string& text) {
+  return py::reinterpret_steal<py::object>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
+}
+
 }  // namespace
 
 void fail(const Error& error) {
@@ -93,14 +99,14 @@ void fail(const Error& error) {
 void fail(const std::string& message) { fail(Error{ErrorCode::kInvalidArgument, message}); }
 
 py::object error_object(const TaskError& error, const py::object& cause) {
-  py::object made = py::reinterpret_borrow<py::object>(error_type)(error.error.message);
+  py::object made = py::reinterpret_borrow<py::object>(error_type)(escaped(error.error.message));
   made.attr("code") = error_code_name(error.error.code);
   made.attr("failure") = task_failure_name(error.failure);
   made.attr("task") = error.task;
   made.attr("sequence") = error.sequence;
-  made.attr("stage") = error.stage;
-  made.attr("device") = error.device;
-  made.attr("layer") = error.layer;
+  made.attr("stage") = escaped(error.stage);
+  made.attr("device") = escaped(error.device);
+  made.attr("layer") = escaped(error.layer);
   if (!cause.is_none()) PyException_SetCause(made.ptr(), py::object(cause).release().ptr());
   return made;
 }

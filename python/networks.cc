@@ -295,9 +295,7 @@ Network load_network(const py::object& source, const std::string& arch,
   options.weights_file = weights_file;
   options.region_share = region_share;
   if (PyObject_CheckBuffer(source.ptr()) == 0) {
-    const auto path = py::reinterpret_steal<py::object>(PyOS_FSPath(source.ptr()));
-    if (!path) throw py::error_already_set();
-    const auto text = path.cast<std::string>();
+    const std::string text = path_text(py::reinterpret_borrow<py::object>(source));
     return take(unlocked([&] { return Network::load(text, options); }));
   }
   const py::buffer_info view = py::reinterpret_borrow<py::buffer>(source).request();

@@ -2,6 +2,7 @@
 #include "tasks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "tessera/dynamic_pipeline.h"
@@ -219,6 +220,17 @@ struct SubmitArguments {
   std::vector<std::string> skip;
 };
 
+// An argument of submit(), of which `needed` says what it has to be.
+template <typename T>
+T submit_argument(const std::string& name, const py::handle& value, const char* needed) {
+  try {
+    return value.cast<T>();
+  } catch (const py::cast_error&) {
+    throw py::type_error("submit: " + name + " is " + std::string(py::repr(value)) +
+                         "; needed: " + needed);
+  }
+}
+
 SubmitArguments submit_arguments(const py::kwargs& given) {
   SubmitArguments arguments;
   for (const auto& [key, value] : given) {
@@ -228,13 +240,18 @@ SubmitArguments submit_arguments(const py::kwargs& given) {
     } else if (name == "payload") {
       arguments.payload = py::reinterpret_borrow<py::object>(value);
     } else if (name == "deadline") {
-      arguments.deadline = value.cast<std::optional<double>>();
+      arguments.deadline =
+          submit_argument<std::optional<double>>(name, value, "seconds from now, or None");
+      if (arguments.deadline.has_value() && std::isnan(*arguments.deadline)) {
+        throw py::value_error("submit: deadline is nan; needed: seconds from now");
+      }
     } else if (name == "priority") {
-      arguments.priority = value.cast<std::optional<int>>();
+      arguments.priority =
+          submit_argument<std::optional<int>>(name, value, "a whole number from -7 to 7, or None");
     } else if (name == "wait") {
-      arguments.wait = value.cast<bool>();
+      arguments.wait = submit_argument<bool>(name, value, "True or False");
     } else if (name == "skip") {
-      arguments.skip = value.cast<std::vector<std::string>>();
+      arguments.skip = submit_argument<std::vector<std::string>>(name, value, "a list of stages");
     } else {
       throw py::type_error(
           "submit knows callback, deadline, payload, priority, skip and wait, not '" + name + "'");
@@ -494,7 +511,7 @@ std::shared_ptr<Payload> make_payload(const py::object& object) {
   payload->object = object;
   const py::object path = py::reinterpret_steal<py::object>(PyOS_FSPath(object.ptr()));
   PyErr_Clear();  // it is none
-  if (path) payload->path = path.cast<std::string>();
+  if (path) payload->path = path_text(path);
   return payload;
 }
 

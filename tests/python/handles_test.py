@@ -3,6 +3,7 @@ callbacks that raise. PYTHONPATH names the package."""
 import copy
 import inspect
 import multiprocessing
+import os
 import pickle
 import subprocess
 import sys
@@ -277,6 +278,31 @@ class Raises(unittest.TestCase):
         self.assertEqual(status["callbacks_threw"], 1)
         self.assertEqual(status["callback_error"], str(raised.exception))
         self.pipeline.stream().submit(values()).wait(60)
+
+    def test_arguments_of_another_kind_are_named(self):
+        stream = self.pipeline.stream()
+        for argument, text in (
+                ({"skip": "pre"}, "submit: skip is 'pre'; needed: a list of stages"),
+                ({"skip": [1]}, "submit: skip is [1]; needed: a list of stages"),
+                ({"priority": "x"},
+                 "submit: priority is 'x'; needed: a whole number from -7 to 7, or None"),
+                ({"priority": 2 ** 40},
+                 "submit: priority is 1099511627776; needed: a whole number from -7 to 7, or None"),
+                ({"deadline": "x"}, "submit: deadline is 'x'; needed: seconds from now, or None"),
+                ({"wait": "no"}, "submit: wait is 'no'; needed: True or False")):
+            with self.assertRaises(TypeError) as raised:
+                stream.submit(values(), **argument)
+            self.assertEqual(str(raised.exception), text)
+        with self.assertRaises(ValueError):
+            stream.submit(values(), deadline=float("nan"))
+
+    def test_texts_that_are_no_utf_8_are_in_the_error(self):
+        with self.assertRaises(tessera.Error) as raised:
+            tessera.load(b'firmware 1\narch "a\xdab"\n')
+        self.assertIn("a\\xdab", str(raised.exception))
+        with self.assertRaises(tessera.Error) as raised:
+            tessera.Network(os.fsdecode(b"no\xff\xfe.onnx"))
+        self.assertIn("no\\xff\\xfe.onnx", str(raised.exception))
 
     def test_tasks_without_inputs_or_runs_are_refused(self):
         stream = self.pipeline.stream()
