@@ -4,7 +4,9 @@
 //   choose_formats       beside that, of every product the mantissa with which the outputs reach a bound:
 //                        more where they miss it, less where bits are to spare
 //
-// Both compute on the host; the result goes into LoadOptions::layer_formats.
+// Both compute on the host; the result goes into LoadOptions::layer_formats. Of a model that runs in parts
+// (tessera/dynamic_network.h) they look at the nodes before the first one that data decides: outputs are then the
+// values that those behind it read, and those behind it keep the architecture's formats.
 #pragma once
 
 #include <cstdint>

@@ -156,5 +156,37 @@ TEST_F(Accuracy, WhatCannotBeIsSaid) {
   EXPECT_THAT(choose_formats(path, {}, other, 0.9).error().message, HasSubstr("'x'"));
 }
 
+// The places of what is above zero decide shapes, so that the model runs in parts.
+TEST_F(Accuracy, OfAModelThatRunsInPartsFormatsAreChosenForTheFirstOne) {
+  const FormatCases cases{.inputs = {{random_values({4, 32}, 1, 3)}}, .threads = 1};
+  const std::string path = write(ModelBuilder(17)
+                                     .input("x", Format::kF32, {4, 32})
+                                     .initializer("w", random_values({32, 8}, 1, 1))
+                                     .node("MatMul", {"x", "w"}, {"scores"}, {}, "product")
+                                     .node("Relu", {"scores"}, {"some"})
+                                     .node("NonZero", {"some"}, {"places"})
+                                     .output("places"));
+  const LoadOptions load{.arch = "tessera128+bfp:15"};
+  const auto choice = choose_formats(path, load, cases, 0.9);
+  ASSERT_TRUE(choice.ok()) << choice.error().message;
+  EXPECT_LT(choice->formats.mantissa_bits.at("product"), 15);
+  EXPECT_LT(choice->weight_bytes, choice->weight_bytes_before);
+  EXPECT_TRUE(formats_for_ranges(path, load, cases).ok());
+  EXPECT_FALSE(accuracy_study(path, load, cases, {.layers_tried = 2}).ok());
+}
+
+TEST_F(Accuracy, NoFormatsAreChosenWhereNothingLiesBeforeWhatDataDecides) {
+  const FormatCases cases{.inputs = {{random_values({4, 32}, 1, 3)}}, .threads = 1};
+  const std::string path = write(ModelBuilder(17)
+                                     .input("x", Format::kF32, {4, 32})
+                                     .node("NonZero", {"x"}, {"y"}, {}, "places")
+                                     .output("y"));
+  const auto choice = choose_formats(path, {}, cases, 0.9);
+  ASSERT_FALSE(choice.ok());
+  EXPECT_EQ(choice.error().message,
+            "the model runs in parts, and no node lies before node 'places' (NonZero), which data "
+            "decides");
+}
+
 }  // namespace
 }  // namespace tessera::accuracy

@@ -215,7 +215,7 @@ class Choice {
 
 Result<LayerFormats> formats_for_ranges(const std::string& path, const LoadOptions& load,
                                         const FormatCases& cases) {
-  TESSERA_TRY(const Trials trials, Trials::open(path, load, cases));
+  TESSERA_TRY(const Trials trials, Trials::open(path, load, cases, Trials::Extent::kFirstPart));
   TESSERA_TRY(const auto largest, accuracy::largest_magnitudes(trials));
   LayerFormats formats;
   formats.wide = accuracy::out_of_range(largest, trials.chip().formats.vector);
@@ -228,7 +228,7 @@ Result<FormatChoice> choose_formats(const std::string& path, const LoadOptions& 
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("a bound of {} for the cosine; 0 to below 1 is allowed", cosine_min)};
   }
-  TESSERA_TRY(Trials trials, Trials::open(path, load, cases));
+  TESSERA_TRY(Trials trials, Trials::open(path, load, cases, Trials::Extent::kFirstPart));
   return Choice(trials, cosine_min, load.progress).choose();
 }
 

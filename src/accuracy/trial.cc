@@ -9,6 +9,7 @@
 #include "arch/format_choice.h"
 #include "host/executor.h"
 #include "model/import.h"
+#include "network/first_part.h"
 #include "network/network.h"
 #include "package/container.h"
 
@@ -51,7 +52,7 @@ Status check_cases(const graph::Graph& graph, const FormatCases& cases) {
 }  // namespace
 
 Result<Trials> Trials::open(const std::string& path, const LoadOptions& load,
-                            const FormatCases& cases) {
+                            const FormatCases& cases, Extent extent) {
   if (package::kind_of_file(path) != package::FileKind::kOther) {
     return Error{
         ErrorCode::kUnsupported,
@@ -66,6 +67,10 @@ Result<Trials> Trials::open(const std::string& path, const LoadOptions& load,
   trials.float32_chip_ = trials.chip_;
   TESSERA_RETURN_IF_ERROR(apply_format_choice("f32", trials.float32_chip_.formats));
   TESSERA_TRY(model::Model model, model::import_file(path));
+  if (extent == Extent::kFirstPart) {
+    TESSERA_TRY(auto part, network::first_part(model, trials.load_));
+    if (part) model = std::move(part->model);
+  }
   trials.model_ = std::make_shared<const model::Model>(std::move(model));
   TESSERA_TRY(trials.float32_,
               network::graph_of_model(*trials.model_, trials.float32_chip_, trials.load_));

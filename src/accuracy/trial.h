@@ -20,9 +20,12 @@ namespace tessera::accuracy {
 
 class Trials {
  public:
+  // Of a model that runs in parts: an error, or its first part (network/first_part.h).
+  enum class Extent : std::uint8_t { kWhole, kFirstPart };
+
   // kUnsupported for a package or program; kInvalidArgument where an input does not fit the model.
   static Result<Trials> open(const std::string& path, const LoadOptions& load,
-                             const FormatCases& cases);
+                             const FormatCases& cases, Extent extent = Extent::kWhole);
 
   Result<std::shared_ptr<const graph::Graph>> graph(const LayerFormats& formats) const;
   Result<double> cosine(std::shared_ptr<const graph::Graph> graph);

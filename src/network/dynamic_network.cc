@@ -50,6 +50,9 @@ std::string options_text(const LoadOptions& options) {
                   options.compress_weights, options.require_full_offload, options.region_share);
   for (const auto& [name, shape] : options.shapes)
     text += fmt::format("\n{}={}", name, dims_of(shape));
+  for (const auto& [layer, bits] : options.layer_formats.mantissa_bits)
+    text += fmt::format("\n{}:{}", layer, bits);
+  for (const std::string& name : options.layer_formats.wide) text += fmt::format("\nwide {}", name);
   for (const auto& [name, length] : options.lengths) text += fmt::format("\n{}[{}]", name, length);
   for (const auto* tensors : {&options.constants, &options.weights}) {
     for (const auto& [name, tensor] : *tensors)

@@ -222,6 +222,11 @@ std::vector<std::string> study_formats() {
 Result<std::vector<TensorDescription>> study_inputs(const std::string& path,
                                                     const LoadOptions& options) {
   TESSERA_TRY(const model::Model model, model::import_file(path));
+  return study_inputs(model, options);
+}
+
+Result<std::vector<TensorDescription>> study_inputs(const model::Model& model,
+                                                    const LoadOptions& options) {
   TESSERA_TRY(const auto graph, graph_in(model, options));
   std::vector<TensorDescription> inputs;
   for (const graph::TensorId id : graph->inputs) {

@@ -18,6 +18,7 @@
 #include "arith/tensor.h"
 #include "base/result.h"
 #include "graph/graph.h"
+#include "model/model.h"
 #include "tessera/session.h"
 
 namespace tessera::report {
@@ -70,6 +71,8 @@ std::vector<std::string> study_formats();
 
 // The inputs of the model, as the cases must give them.
 Result<std::vector<TensorDescription>> study_inputs(const std::string& path,
+                                                    const LoadOptions& options);
+Result<std::vector<TensorDescription>> study_inputs(const model::Model& model,
                                                     const LoadOptions& options);
 
 Result<FormatStudy> format_study(const std::string& path, const FormatStudyOptions& options);

@@ -136,7 +136,8 @@ Status ModelArguments::feed(std::vector<std::string>& inputs, const std::string&
   TESSERA_TRY(const LoadOptions load, load_options());
   TESSERA_TRY(layer_formats,
               automatic_formats(model, format, load,
-                                {.inputs = inputs, .folder = "", .preprocess = preprocess}, roles));
+                                {.inputs = inputs, .folder = "", .preprocess = preprocess},
+                                in_parts, roles));
   return {};
 }
 

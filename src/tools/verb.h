@@ -61,6 +61,7 @@ struct ModelArguments {
   std::string weights;              // a safetensors file, or empty
   LayerFormats layer_formats = {};  // that --format auto has chosen
   bool formats_chosen = false;      // or is about to
+  bool in_parts = false;            // the verb runs models that data takes apart, too
   std::int64_t tile_budget_bytes = 0;
   bool everything_through_dram = false;
   bool no_weight_compression = false;

@@ -221,6 +221,8 @@ TEST_F(DynamicNetworks, PackagesAreKeptBetweenProcesses) {
   EXPECT_EQ(counters({}).compiled, 1);
   EXPECT_EQ(counters({}).loaded, 1);
   EXPECT_EQ(counters({.arch = "edge"}).compiled, 1);  // another architecture, another digest
+  EXPECT_EQ(counters({.layer_formats = {.mantissa_bits = {{"layer", 5}}}}).compiled, 1);
+  EXPECT_EQ(counters({.layer_formats = {.wide = {"value"}}}).compiled, 1);  // likewise
   EXPECT_EQ(counters({}).loaded, 1);
   for (const fs::directory_entry& entry : fs::directory_iterator(cache)) {
     std::ofstream(entry.path(), std::ios::binary) << "damaged";

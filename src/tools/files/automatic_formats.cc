@@ -6,6 +6,8 @@
 #include <map>
 #include <optional>
 
+#include "model/import.h"
+#include "network/first_part.h"
 #include "report/format_study.h"
 #include "tessera/format_choice.h"
 #include "tools/terminal/console.h"
@@ -37,6 +39,19 @@ std::string mantissas_text(const LayerFormats& formats) {
   return text.empty() ? "products as the architecture says" : text;
 }
 
+// Of the model, or of its first part where it runs in parts, which is said.
+Result<std::vector<TensorDescription>> inputs_of(const std::string& path, const std::string& format,
+                                                 const LoadOptions& load) {
+  TESSERA_TRY(const model::Model model, model::import_file(path));
+  TESSERA_TRY(const auto part, network::first_part(model, load));
+  if (!part) return report::study_inputs(model, load);
+  show(stderr,
+       "note: --format {}: formats are chosen for the nodes before {}, which data decides; from "
+       "there on they are the architecture's\n",
+       format, part->decided);
+  return report::study_inputs(part->model, load);
+}
+
 }  // namespace
 
 bool is_automatic(const std::string& format) {
@@ -45,9 +60,10 @@ bool is_automatic(const std::string& format) {
 
 Result<LayerFormats> automatic_formats(const std::string& path, const std::string& format,
                                        const LoadOptions& load, const StudyCases& cases,
-                                       FileRoles& roles) {
+                                       bool in_parts, FileRoles& roles) {
   TESSERA_TRY(const std::optional<double> bound, bound_of(format));
-  TESSERA_TRY(const auto inputs, report::study_inputs(path, load));
+  TESSERA_TRY(const auto inputs,
+              in_parts ? inputs_of(path, format, load) : report::study_inputs(path, load));
   FormatCases given;
   TESSERA_TRY(given.inputs, read_cases(cases, inputs, roles));
   TESSERA_RETURN_IF_ERROR(roles.check());

@@ -14,9 +14,10 @@ namespace tessera::tools {
 bool is_automatic(const std::string& format);
 
 // Of the ONNX model at `path`; says on stderr what was chosen and what it is for. Files that are read are told `roles`. The
-// error says what of the text, the inputs or the bound is wrong.
+// error says what of the text, the inputs or the bound is wrong. With `in_parts`, of a model that data
+// takes apart formats of the first part; else it is an error.
 Result<LayerFormats> automatic_formats(const std::string& path, const std::string& format,
                                        const LoadOptions& load, const StudyCases& cases,
-                                       FileRoles& roles);
+                                       bool in_parts, FileRoles& roles);
 
 }  // namespace tessera::tools

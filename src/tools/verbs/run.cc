@@ -187,6 +187,7 @@ Action run_verb(CLI::App& app) {
       ->capture_default_str();
   return [arguments, &app]() -> Status {
     arguments->arch_given = app.get_option("--arch")->count() > 0;
+    arguments->model.in_parts = !cluster::is_cluster_address(arguments->device);
     if (arguments->others.empty()) {
       TESSERA_RETURN_IF_ERROR(arguments->model.feed(arguments->inputs, arguments->preprocess));
     }
