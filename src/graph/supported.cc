@@ -200,9 +200,10 @@ ends and starts [2 * batch]. Which of them a mask is, and whether keys come by h
 model states; where it states none, a mask is [batch, keys] and keys have three dimensions.
 
 GroupQueryAttention puts new rows of keys and values behind those that `seqlens_k` counts, sequence by sequence.
-Past and present are one buffer of a fixed length where the model states the same length of both, or where
-`total_sequence_length` is a constant that is less than past and new rows together; else the present is longer than the
-past by the new rows, and rows that nothing was written to are zeros.
+Past and present are one buffer of a fixed length where the model states the same length of both, or where constants and
+shapes say that `total_sequence_length` is at most that of the past; where it is an input and nothing is stated of the
+present, its value decides. Else the present is longer than the past by the new rows. Rows that nothing was written to are
+zeros; a length behind the last row is an error of the run.
 
 )";
 

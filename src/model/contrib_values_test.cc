@@ -306,6 +306,40 @@ TEST(ContribValues, GroupQueryAttentionKeepsTheStatedLengthOfABuffer) {
   }
 }
 
+// Of a mask whose length is that of the buffer; nothing is stated of the present.
+TEST(ContribValues, GroupQueryAttentionReadsTheLengthThatAShapeGives) {
+  ModelBuilder builder = of_a_buffer(2);
+  builder.input("n", Format::kI32, {1}).input("mask", Format::kI64, {1, 4});
+  Tensor one = Tensor::zeros(Format::kI64, {1});
+  one.as<std::int64_t>()[0] = 1;
+  builder.node("Shape", {"mask"}, {"shape"}).initializer("one", one);
+  builder.node("Gather", {"shape", "one"}, {"length"});
+  builder.node("Cast", {"length"}, {"all"}, {{"to", std::int64_t{6}}});
+  builder
+      .node("GroupQueryAttention", {"q", "k", "v", "pk", "pv", "n", "all"}, {"a", "nk", "y"},
+            one_head(), "it")
+      .domain("com.microsoft");
+  builder.output("y");
+  const auto model = builder.model();
+  ASSERT_TRUE(model.ok()) << model.error().to_string();
+  const auto inferred = infer(*model, {});
+  ASSERT_TRUE(inferred.ok()) << inferred.error().to_string();
+  EXPECT_EQ(inferred->values.at("y").dims, (Shape{1, 1, 4, 1}));
+}
+
+TEST(ContribValues, GroupQueryAttentionHasTheRowsThatItsLengthSaysWhereNothingIsStated) {
+  ModelBuilder builder = of_a_buffer(2);
+  builder.input("n", Format::kI32, {1}).input("all", Format::kI32, {});
+  builder
+      .node("GroupQueryAttention", {"q", "k", "v", "pk", "pv", "n", "all"}, {"a", "nk", "y"},
+            one_head(), "it")
+      .domain("com.microsoft");
+  builder.output("y");
+  const auto model = builder.model();
+  ASSERT_TRUE(model.ok()) << model.error().to_string();
+  EXPECT_EQ(inputs_that_decide_shapes(*model, {}), std::vector<std::string>{"all"});
+}
+
 // What a node gives as a constant is one as well.
 TEST(ContribValues, GroupQueryAttentionReadsTheLengthOfAConstantNode) {
   ModelBuilder builder = of_a_buffer(2);

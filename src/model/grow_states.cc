@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
+#include <set>
 #include <utility>
+
+#include "model/piece.h"
 
 namespace tessera::model {
 namespace {
@@ -13,13 +17,51 @@ using Ints = std::vector<std::int64_t>;
 
 struct State {
   StateNames names;
-  std::size_t concat = 0;  // place among the nodes
+  std::size_t concat = 0;             // place among the nodes
+  std::vector<std::string> presents;  // the output, and values that it is the same as
   std::int64_t rank = 0, axis = 0;
 };
 
 Error wrong(const StateNames& names, const std::string& what) {
   return {ErrorCode::kInvalidArgument,
           fmt::format("state '{}' -> '{}': {}", names.input, names.output, what)};
+}
+
+const Node* maker_of(const Model& model, const std::string& value) {
+  const auto node = std::ranges::find_if(model.graph.nodes, [&value](const Node& candidate) {
+    return std::ranges::find(candidate.outputs, value) != candidate.outputs.end();
+  });
+  return node == model.graph.nodes.end() ? nullptr : &*node;
+}
+
+// The value, and those before it that it is the same as.
+std::vector<std::string> same_values(const Model& model, const std::string& value) {
+  std::vector<std::string> values = {value};
+  for (const Node* node = maker_of(model, value); node != nullptr && node->op_type == "Identity";
+       node = maker_of(model, values.back())) {
+    values.push_back(node->inputs.at(0));
+  }
+  return values;
+}
+
+// The Concat of the state's input and the new row. The output is its value, or, where lengths of sequences say where the new
+// row goes, Where(.., If(.., the two in other places), 0), as contrib/grouped_query.cc writes it.
+std::optional<std::size_t> find_concat(const Model& model, const StateNames& names,
+                                       const std::string& present) {
+  std::vector<std::string> values = {present};
+  const Node* const made = maker_of(model, present);
+  if (made != nullptr && made->op_type == "Where" && made->inputs.size() == 3) {
+    const Node* const either = maker_of(model, made->inputs[1]);
+    if (either != nullptr && either->op_type == "If") values = names_read(*either);
+  }
+  for (std::size_t i = 0; i < model.graph.nodes.size(); ++i) {
+    const Node& node = model.graph.nodes[i];
+    if (node.op_type == "Concat" && node.inputs.size() == 2 && node.inputs[0] == names.input &&
+        std::ranges::find(values, node.outputs[0]) != values.end()) {
+      return i;
+    }
+  }
+  return std::nullopt;
 }
 
 Result<State> find_state(const Model& model, const StateNames& names) {
@@ -31,20 +73,19 @@ Result<State> find_state(const Model& model, const StateNames& names) {
       model.graph.outputs.end()) {
     return wrong(names, "the model has no such output");
   }
-  const auto node = std::ranges::find_if(model.graph.nodes, [&](const Node& candidate) {
-    return !candidate.outputs.empty() && candidate.outputs[0] == names.output;
-  });
-  if (node == model.graph.nodes.end() || node->op_type != "Concat" || node->inputs.size() != 2 ||
-      node->inputs[0] != names.input) {
+  std::vector<std::string> presents = same_values(model, names.output);
+  const std::optional<std::size_t> concat = find_concat(model, names, presents.back());
+  if (!concat) {
+    const Node* const node = maker_of(model, presents.back());
     return wrong(names, fmt::format("the output is made by {}, needed is Concat of the input and "
                                     "the new row",
-                                    node == model.graph.nodes.end() ? "no node" : node->op_type));
+                                    node == nullptr ? "no node" : node->op_type));
   }
-  State state{names, static_cast<std::size_t>(node - model.graph.nodes.begin()),
-              std::ssize(input->dims), 0};
-  const auto axis = node->attributes.find("axis");
+  const Node& joins = model.graph.nodes[*concat];
+  State state{names, *concat, std::move(presents), std::ssize(input->dims), 0};
+  const auto axis = joins.attributes.find("axis");
   const auto* const value =
-      axis == node->attributes.end() ? nullptr : std::get_if<std::int64_t>(&axis->second);
+      axis == joins.attributes.end() ? nullptr : std::get_if<std::int64_t>(&axis->second);
   if (value == nullptr) return wrong(names, "Concat has no axis");
   state.axis = *value < 0 ? *value + state.rank : *value;
   if (state.axis < 0 || state.axis >= state.rank) return wrong(names, "Concat has no such axis");
@@ -98,6 +139,33 @@ void rename_uses(Model& model, const std::string& from, const std::string& to) {
   for (Node& node : model.graph.nodes) std::ranges::replace(node.inputs, from, to);
 }
 
+// What nobody reads any more.
+void remove_unread(Model& model) {
+  std::set<std::string> read;
+  for (const ValueInfo& output : model.graph.outputs) read.insert(output.name);
+  std::vector<Node> kept;
+  for (std::size_t i = model.graph.nodes.size(); i-- > 0;) {
+    Node& node = model.graph.nodes[i];
+    const bool is_read = std::ranges::any_of(
+        node.outputs, [&read](const std::string& name) { return read.contains(name); });
+    if (!is_read) continue;
+    for (const std::string& name : names_read(node)) read.insert(name);
+    kept.push_back(std::move(node));
+  }
+  std::ranges::reverse(kept);
+  model.graph.nodes = std::move(kept);
+}
+
+// What made the output makes a value that nobody reads; its readers read the value with all rows.
+void set_aside(Model& model, const State& state) {
+  for (const std::string& present : state.presents) {
+    rename_uses(model, present, state.names.output + ".all");
+    for (Node& node : model.graph.nodes) {
+      std::ranges::replace(node.outputs, present, present + ".before");
+    }
+  }
+}
+
 void declare(Model& model, const State& state, std::int64_t rows) {
   const auto input = std::ranges::find(model.graph.inputs, state.names.input, &ValueInfo::name);
   std::vector<Dimension> dims;
@@ -130,7 +198,7 @@ Result<Model> grow_states(Model model, const std::vector<StateNames>& states, st
   std::ranges::sort(found, std::greater<>(), &State::concat);  // places before stay what they are
   for (const State& state : found) {
     const std::string new_row = model.graph.nodes[state.concat].inputs[1];
-    rename_uses(model, state.names.output, state.names.output + ".all");
+    set_aside(model, state);
     std::vector<Node> nodes = nodes_of(model, state, new_row);
     const auto place = model.graph.nodes.begin() + static_cast<std::ptrdiff_t>(state.concat);
     const auto behind = model.graph.nodes.erase(place);
@@ -144,6 +212,7 @@ Result<Model> grow_states(Model model, const std::vector<StateNames>& states, st
     for (State& other : found) other.concat += other.concat < state.concat ? 1 : 0;
     declare(model, state, rows);
   }
+  remove_unread(model);
   ValueInfo new_row{kNewRowInput, Format::kBool, true, {{rows, ""}}};
   model.graph.inputs.push_back(std::move(new_row));
   return model;

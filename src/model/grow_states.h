@@ -5,6 +5,9 @@
 //   new  [.., 1, ..] ─┘                         new ────────────────────────────────────────────┘
 //                                               new ─► Transpose ─► present [1, ..]
 //
+// A GroupQueryAttention with lengths of its sequences is no such Concat, but does the same where these say that the new row
+// is behind those that the state has.
+//
 // The rows come first in both, so that a row's elements lie side by side. What read `present` reads the place's new row
 // where `is_new` says so and the past elsewhere.
 #pragma once

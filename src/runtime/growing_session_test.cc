@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "model/testing/attention_model.h"
+#include "model/testing/model_builder.h"
 #include "tessera/dynamic_network.h"
 
 namespace tessera {
@@ -111,6 +112,77 @@ TEST(GrowingSession, SaysThatThereIsNoRoomAndGoesOnAfterClear) {
       "clear() this one   [does not fit]");
   ASSERT_TRUE(session->clear().ok());
   EXPECT_EQ(session->run(inputs)->outputs, first->outputs);
+}
+
+// Two heads that share a key and a value of 16 numbers; input n is the rows before the new one. `past` is a length or open.
+std::string grouped_model(std::int64_t past) {
+  model::testing::ModelBuilder builder(17);
+  const Shape state = {1, 1, past, 16};
+  builder.input("q", Format::kF32, {1, 1, 32}).input("k", Format::kF32, {1, 1, 16});
+  builder.input("v", Format::kF32, {1, 1, 16});
+  builder.input("past.k", Format::kF32, state).input("past.v", Format::kF32, state);
+  builder.input("n", Format::kI32, {1}).input("all", Format::kI32, {});
+  builder
+      .node("GroupQueryAttention", {"q", "k", "v", "past.k", "past.v", "n", "all"},
+            {"y", "present.k", "present.v"},
+            {{"num_heads", std::int64_t{2}}, {"kv_num_heads", std::int64_t{1}}}, "it")
+      .domain("com.microsoft");
+  builder.output("y");
+  builder.output("present.k", Format::kF32, state).output("present.v", Format::kF32, state);
+  const std::string path = testing::TempDir() + "growing_grouped_test.onnx";
+  std::ofstream(path, std::ios::binary) << builder.bytes();
+  return path;
+}
+
+TEST(GrowingSession, TakesAttentionThatIsToldTheLengthsOfItsSequences) {
+  constexpr int kSteps = 4;
+  const auto inputs_of = [](int step) {
+    Tensor q = Tensor::zeros(Format::kF32, {1, 1, 32}), k = Tensor::zeros(Format::kF32, {1, 1, 16});
+    for (int i = 0; i < 32; ++i) q.as<float>()[i] = static_cast<float>((i * 7 + step) % 11) / 8;
+    for (int i = 0; i < 16; ++i) k.as<float>()[i] = static_cast<float>((i * 5 + step) % 13) / 8;
+    Tensor n = Tensor::zeros(Format::kI32, {1}), all = Tensor::zeros(Format::kI32, {});
+    n.as<std::int32_t>()[0] = step;
+    all.as<std::int32_t>()[0] = step + 1;
+    return std::vector<Tensor>{q, k, k, n, all};
+  };
+  // A buffer of four rows that the application hands on.
+  const auto network = Network::load(grouped_model(4));
+  ASSERT_TRUE(network.ok()) << network.error().to_string();
+  auto plain = Session::open(*network, {.device = DeviceKind::kHost});
+  const std::string path = grouped_model(-1);
+  auto growing = GrowingSession::open(path, options("tessera128", 4), {.device = DeviceKind::kSim});
+  ASSERT_TRUE(growing.ok()) << growing.error().to_string();
+  Tensor past_k = Tensor::zeros(Format::kF32, {1, 1, 4, 16}), past_v = past_k;
+  for (int step = 0; step < kSteps; ++step) {
+    std::vector<Tensor> inputs = inputs_of(step);
+    const auto grown = growing->run(inputs);
+    ASSERT_TRUE(grown.ok()) << grown.error().to_string();
+    inputs.insert(inputs.begin() + 3, {past_k, past_v});
+    const auto expected = plain->run(inputs);
+    ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+    EXPECT_EQ(grown->outputs[0], expected->outputs[0]) << step;
+    past_k = expected->outputs[1], past_v = expected->outputs[2];
+  }
+}
+
+TEST(GroupedQueries, AreOnTheProcessorButForOneLookUpWhichRefusesAPlaceBehindTheBuffer) {
+  const auto network = Network::load(grouped_model(4));
+  ASSERT_TRUE(network.ok()) << network.error().to_string();
+  EXPECT_EQ(network->placement().nodes_on_host, 1);
+  for (const DeviceKind kind : {DeviceKind::kHost, DeviceKind::kSim}) {
+    auto session = Session::open(*network, {.device = kind});
+    std::vector<Tensor> inputs;
+    for (const TensorDescription& input : network->inputs()) {
+      inputs.push_back(Tensor::zeros(input.format, input.dims));
+    }
+    inputs[5].as<std::int32_t>()[0] = 3;
+    EXPECT_TRUE(session->run(inputs).ok());
+    inputs[5].as<std::int32_t>()[0] = 4;
+    const auto behind = session->run(inputs);
+    ASSERT_FALSE(behind.ok());
+    EXPECT_NE(behind.error().message.find("index 4 is outside [-4, 3]"), std::string::npos)
+        << behind.error().message;
+  }
 }
 
 TEST(GrowingSession, RefusesWhatIsNoGrowingState) {

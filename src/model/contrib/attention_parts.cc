@@ -9,16 +9,20 @@ std::string without_later(Body& body, const std::string& scores, const Heads& he
     const std::string count = body.reshaped(body.length(scores, axis), {});
     return body.node("Range", {body.whole(0), count, body.whole(1)});
   };
-  const std::string key = body.reshaped(range(-1), {1, -1});
+  std::string key = body.reshaped(range(-1), {1, -1});
   std::string query = heads.places;
-  if (query.empty()) {
+  if (!query.empty()) {
+    key = body.cast(key, onnx::TensorProto::INT32);
+  } else {
     query = range(-2);
     if (!heads.past.empty()) query = body.node("Add", {query, heads.past});
     query = body.reshaped(query, {-1, 1});
   }
   std::string is_hidden = body.node("Greater", {key, query});
   if (heads.window >= 0) {
-    const std::string first = body.node("Sub", {query, body.whole(heads.window - 1)});
+    std::string before = body.whole(heads.window - 1);
+    if (!heads.places.empty()) before = body.cast(before, onnx::TensorProto::INT32);
+    const std::string first = body.node("Sub", {query, before});
     is_hidden = body.node("Or", {is_hidden, body.node("Less", {key, first})});
   }
   return body.node("Where", {is_hidden, body.number(-65504, scores), scores});

@@ -16,8 +16,8 @@ struct Heads {
   std::string query, key, value;  // [..., S, H], [..., T, H], [..., T, H]
   std::string past;               // positions before the first query, one element; "" for none
   bool causal = false;
-  std::string mask, bias;    // added to the scores
-  std::string places;        // of the queries among the keys, [..., S, 1]; "": behind the past
+  std::string mask, bias;  // added to the scores
+  std::string places;      // of the queries among the keys, int32 [..., S, 1]; "": behind the past
   std::int64_t window = -1;  // so many positions up to its own are what a query sees; -1: all
   float cap = 0;             // scores become cap * tanh(score / cap); 0: they stay
 };

@@ -1,6 +1,7 @@
 #include "model/contrib/body.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tessera::model::contrib {
 namespace {
@@ -28,24 +29,25 @@ void set(const Value& value, onnx::AttributeProto& attribute) {
 
 }  // namespace
 
-Body::Body(const onnx::NodeProto& call, std::int64_t opset, const Constants& constants,
-           const Declared& declared)
-    : call_(call), opset_(opset), constants_(constants), declared_(declared) {}
+Body::Body(const onnx::NodeProto& call, std::int64_t opset, const Facts& facts)
+    : call_(call), opset_(opset), facts_(facts) {}
 
 bool Body::has(int i) const { return i < call_.input_size() && !call_.input(i).empty(); }
 std::string Body::in(int i) const { return has(i) ? input_name(i) : ""; }
 const onnx::TensorProto* Body::stored(int i) const {
-  const auto found = has(i) ? constants_.find(call_.input(i)) : constants_.end();
-  return found == constants_.end() ? nullptr : found->second;
+  const auto found = has(i) ? facts_.constants.find(call_.input(i)) : facts_.constants.end();
+  return found == facts_.constants.end() ? nullptr : found->second;
 }
+bool Body::is_settled(int i) const { return has(i) && facts_.settled.contains(call_.input(i)); }
+bool Body::is_input(int i) const { return has(i) && facts_.inputs.contains(call_.input(i)); }
 bool Body::wants(int i) const { return i < call_.output_size() && !call_.output(i).empty(); }
 std::vector<std::string> Body::stated_input(int i) const {
-  const auto found = has(i) ? declared_.find(call_.input(i)) : declared_.end();
-  return found == declared_.end() ? std::vector<std::string>{} : found->second;
+  const auto found = has(i) ? facts_.declared.find(call_.input(i)) : facts_.declared.end();
+  return found == facts_.declared.end() ? std::vector<std::string>{} : found->second;
 }
 std::vector<std::string> Body::stated_output(int i) const {
-  const auto found = wants(i) ? declared_.find(call_.output(i)) : declared_.end();
-  return found == declared_.end() ? std::vector<std::string>{} : found->second;
+  const auto found = wants(i) ? facts_.declared.find(call_.output(i)) : facts_.declared.end();
+  return found == facts_.declared.end() ? std::vector<std::string>{} : found->second;
 }
 
 const onnx::AttributeProto* Body::find(const std::string& attribute) const {
@@ -83,7 +85,7 @@ std::vector<std::string> Body::texts(const std::string& attribute) const {
 }
 
 onnx::NodeProto& Body::add(const std::string& op_type, const std::vector<std::string>& inputs) {
-  onnx::NodeProto& node = *function_.add_node();
+  onnx::NodeProto& node = *written_->Add();
   node.set_op_type(op_type);
   for (const std::string& input : inputs) node.add_input(input);
   while (node.input_size() > 0 && node.input(node.input_size() - 1).empty()) {
@@ -123,17 +125,37 @@ std::vector<std::string> Body::nodes_like_call(const std::string& op_type,
                                                const std::vector<std::string>& inputs, int outputs,
                                                std::initializer_list<const char*> names) {
   std::vector<std::string> results = nodes(op_type, inputs, outputs);
-  onnx::NodeProto& added = *function_.mutable_node(function_.node_size() - 1);
+  onnx::NodeProto& added = *written_->Mutable(written_->size() - 1);
   for (const char* const name : names) {
     if (const auto* attribute = find(name)) *added.add_attribute() = *attribute;
   }
   return results;
 }
 
+onnx::AttributeProto Body::branch(const char* name, const std::function<std::string()>& write) {
+  onnx::AttributeProto attribute;
+  attribute.set_name(name);
+  attribute.set_type(onnx::AttributeProto::GRAPH);
+  attribute.mutable_g()->set_name(name);
+  auto* const around = std::exchange(written_, attribute.mutable_g()->mutable_node());
+  attribute.mutable_g()->add_output()->set_name(write());
+  written_ = around;
+  return attribute;
+}
+
+std::string Body::either(const std::string& condition, const std::function<std::string()>& then,
+                         const std::function<std::string()>& otherwise) {
+  onnx::AttributeProto branches[] = {branch("then_branch", then), branch("else_branch", otherwise)};
+  std::string output = node("If", {condition});
+  for (onnx::AttributeProto& attribute : branches) {
+    *written_->Mutable(written_->size() - 1)->add_attribute() = std::move(attribute);
+  }
+  return output;
+}
+
 std::string Body::constant(onnx::TensorProto tensor) {
   std::string output = node("Constant", {});
-  onnx::AttributeProto& attribute =
-      *function_.mutable_node(function_.node_size() - 1)->add_attribute();
+  onnx::AttributeProto& attribute = *written_->Mutable(written_->size() - 1)->add_attribute();
   attribute.set_name("value");
   attribute.set_type(onnx::AttributeProto::TENSOR);
   *attribute.mutable_t() = std::move(tensor);

@@ -9,8 +9,10 @@
 #include <onnx/onnx_pb.h>
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -20,17 +22,20 @@ namespace tessera::model::contrib {
 
 using Value = std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>>;
 inline constexpr std::int64_t kFloat = onnx::TensorProto::FLOAT;
-// The model's constants by name.
-using Constants = std::map<std::string, const onnx::TensorProto*>;
-// The lengths that the model states of its values: "16", the name of an open one, "" for none.
-using Declared = std::map<std::string, std::vector<std::string>>;
+// What is known of the model's values, by their names.
+struct Facts {
+  std::map<std::string, const onnx::TensorProto*> constants;
+  // The lengths that the model states: "16", the name of an open one, "" for none.
+  std::map<std::string, std::vector<std::string>> declared;
+  std::set<std::string> settled;  // that constants and the shapes of values decide
+  std::set<std::string> inputs;   // of the model
+};
 using Settings = std::vector<std::pair<std::string, Value>>;
 
 class Body {
  public:
-  // `call`, `constants` and `declared` outlive the body; `opset` is the model's of the standard.
-  Body(const onnx::NodeProto& call, std::int64_t opset, const Constants& constants,
-       const Declared& declared);
+  // `call` and `facts` outlive the body; `opset` is the model's of the standard.
+  Body(const onnx::NodeProto& call, std::int64_t opset, const Facts& facts);
 
   std::int64_t opset() const { return opset_; }
   // Whether input `i` is given, and its name here, "" if it is not.
@@ -39,6 +44,9 @@ class Body {
   int inputs() const { return call_.input_size(); }
   // Input `i` if it is a constant of the model, perhaps without its bytes; else null.
   const onnx::TensorProto* stored(int i) const;
+  // Whether input `i` is known once the shapes of the model's inputs are.
+  bool is_settled(int i) const;
+  bool is_input(int i) const;  // of the model
   // Whether somebody takes output `i`.
   bool wants(int i) const;
   // What the model states of the lengths of input or output `i`, axis by axis; empty: nothing.
@@ -64,6 +72,9 @@ class Body {
   std::vector<std::string> nodes_like_call(const std::string& op_type,
                                            const std::vector<std::string>& inputs, int outputs,
                                            std::initializer_list<const char*> names);
+  // What one of the two gives, which write nodes here and give an output; nothing else may read what they write.
+  std::string either(const std::string& condition, const std::function<std::string()>& then,
+                     const std::function<std::string()>& otherwise);
   std::string constant(onnx::TensorProto tensor);
   // Constants: a list of whole numbers, a scalar one, and a float in the format of `like`.
   std::string list(const std::vector<std::int64_t>& values);
@@ -89,13 +100,15 @@ class Body {
 
  private:
   const onnx::AttributeProto* find(const std::string& attribute) const;
+  onnx::AttributeProto branch(const char* name, const std::function<std::string()>& write);
   onnx::NodeProto& add(const std::string& op_type, const std::vector<std::string>& inputs);
 
   const onnx::NodeProto& call_;
   const std::int64_t opset_;
-  const Constants& constants_;
-  const Declared& declared_;
+  const Facts& facts_;
   onnx::FunctionProto function_;
+  // Where nodes go: the function, or a branch.
+  google::protobuf::RepeatedPtrField<onnx::NodeProto>* written_ = function_.mutable_node();
   int values_ = 0;
 };
 

@@ -80,12 +80,13 @@ class Expansion {
       if (!is_one || node.attribute_size() != 1 || !node.attribute(0).has_t()) continue;
       add_constant(node.output(0), node.attribute(0).t());
     }
+    for (const auto& input : model_.graph().input()) facts_.inputs.insert(input.name());
+    settle();
     declare(model_.graph().input());
     declare(model_.graph().value_info());
     declare(model_.graph().output());
     TESSERA_RETURN_IF_ERROR(visit_all(*model_.mutable_graph()->mutable_node()));
-    constants_.clear();  // names of a function are its own
-    declared_.clear();
+    facts_ = {};  // names of a function are its own
     for (int i = 0; i < functions; ++i) {
       TESSERA_RETURN_IF_ERROR(visit_all(*model_.mutable_functions(i)->mutable_node()));
       if (written_ > 0) import(*model_.mutable_functions(i)->mutable_opset_import());
@@ -96,8 +97,8 @@ class Expansion {
 
  private:
   void add_constant(const std::string& name, const onnx::TensorProto& tensor) {
-    constants_.emplace(name, &tensor);
-    std::vector<std::string>& lengths = declared_[name];
+    facts_.constants.emplace(name, &tensor);
+    std::vector<std::string>& lengths = facts_.declared[name];
     for (const std::int64_t length : tensor.dims()) lengths.push_back(std::to_string(length));
   }
   void declare(const google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>& values) {
@@ -107,7 +108,22 @@ class Expansion {
         lengths.push_back(length.has_dim_value() ? std::to_string(length.dim_value())
                                                  : length.dim_param());
       }
-      if (!lengths.empty()) declared_.emplace(value.name(), std::move(lengths));
+      if (!lengths.empty()) facts_.declared.emplace(value.name(), std::move(lengths));
+    }
+  }
+
+  // What follows from constants and from shapes alone.
+  void settle() {
+    for (const auto& [name, tensor] : facts_.constants) facts_.settled.insert(name);
+    for (const onnx::NodeProto& node : model_.graph().node()) {
+      const auto is_settled = [&](const std::string& name) {
+        return name.empty() || facts_.settled.contains(name);
+      };
+      const bool of_shape = node.op_type() == "Shape" || node.op_type() == "Size";
+      if (!of_shape && (node.input_size() == 0 || !std::ranges::all_of(node.input(), is_settled))) {
+        continue;
+      }
+      facts_.settled.insert(node.output().begin(), node.output().end());
     }
   }
 
@@ -138,7 +154,7 @@ class Expansion {
       redeclare(node, onnx::TensorProto::FLOAT);  // maps from a class to its score
     }
     if (domain == kMachineLearning) count_labels(node);
-    Body body(node, opset_, constants_, declared_);
+    Body body(node, opset_, facts_);
     for (const int input : found->second.inputs) {
       if (body.has(input)) continue;
       return invalid_model("{}: operator of {} without its input {}",
@@ -149,7 +165,7 @@ class Expansion {
                          domain, refusal);
     }
     if (node.op_type().ends_with("EmbedLayerNormalization") && node.output_size() > 1) {
-      declared_.emplace(node.output(1), std::vector<std::string>{""});  // a length a sequence
+      facts_.declared.emplace(node.output(1), std::vector<std::string>{""});  // a length a sequence
     }
     const std::string name = fmt::format("{}_{}", node.op_type(), written_++);
     *model_.add_functions() = body.function(kWritten, name);
@@ -225,8 +241,7 @@ class Expansion {
   onnx::ModelProto& model_;
   const std::int64_t opset_;
   std::vector<std::string>& notes_;
-  contrib::Constants constants_;
-  contrib::Declared declared_;
+  contrib::Facts facts_;
   std::set<std::pair<std::string, std::string>> local_;  // functions of the file
   int written_ = 0;
 };

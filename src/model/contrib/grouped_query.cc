@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "model/contrib/attention_parts.h"
 #include "model/contrib/operators.h"
 
@@ -8,7 +11,8 @@ namespace {
 
 constexpr std::int64_t kNone = -1;  // in place of a length that is not stated
 
-// Where the new rows of each of B sequences go: those that are there before them, and what follows from it.
+// Where the new rows of each of B sequences go: those that are there before them, and what follows from it. Of int32, which
+// is what the lengths are and what the processor computes with.
 //
 //   seqlens_k = [6, 4], one new row n       rows of past 0 1 2 3 4 5      present 0 1 2 3 4 5 n
 //                                                        0 1 2 3                  0 1 2 3 n 0 0
@@ -18,79 +22,115 @@ struct Places {
   std::string of_new;  // [B, S]
 };
 
+std::string small(Body& body, const std::string& x) {
+  return body.cast(x, onnx::TensorProto::INT32);
+}
+std::string small(Body& body, std::int64_t value) { return small(body, body.whole(value)); }
+
 std::string places_up_to(Body& body, const std::string& count) {
-  return body.node("Range", {body.whole(0), body.reshaped(count, {}), body.whole(1)});
+  return small(body, body.node("Range", {body.whole(0), body.reshaped(count, {}), body.whole(1)}));
 }
 
 // `seqlens_k` has one less than the rows of each sequence with the new ones; a first text that is shorter than S is
 // filled up behind its end, so that nothing is before it.
 Places places_of(Body& body, const std::string& rows) {
-  constexpr std::int64_t kInt64 = onnx::TensorProto::INT64;
-  const std::string last = body.reshaped(body.cast(body.in(5), kInt64), {-1, 1});
-  const std::string first = body.node("Sub", {body.node("Add", {last, body.whole(1)}), rows});
+  const std::string count = small(body, rows);
+  const std::string last = body.reshaped(small(body, body.in(5)), {-1, 1});
+  const std::string first = body.node("Add", {last, body.node("Sub", {small(body, 1), count})});
   Places places;
-  places.before = body.node("Max", {first, body.whole(0)});
-  places.behind = body.node("Add", {places.before, rows});
+  places.before = body.node("Max", {first, small(body, 0)});
+  places.behind = body.node("Add", {places.before, count});
   places.of_new = body.node("Add", {places.before, places_up_to(body, rows)});
   return places;
 }
 
-// Whether past and present are one buffer, whose rows are more than those in use: their lengths are stated to be the same.
-bool is_one_buffer(const Body& body) {
-  for (const int of_values : {0, 1}) {
-    const std::vector<std::string> past = body.stated_input(3 + of_values);
-    const std::vector<std::string> present = body.stated_output(1 + of_values);
-    if (past.size() == 4 && present.size() == 4 && !past[2].empty() && past[2] == present[2]) {
-      return true;
-    }
-  }
-  return false;
+bool is_number(const std::string& length) {
+  return !length.empty() &&
+         std::ranges::all_of(length, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// How many rows the present has. That the buffer is longer than what is in use is known of an input 6 that is a constant,
-// or of stated lengths; else the past is taken to be in use as a whole, and the present may have rows of zeros at its end.
+// The rows of the present, [1]. Past and present are one buffer, longer than what is in use, where their lengths are stated
+// to be the same; what `total_sequence_length` says goes where it is known, or where nothing is stated and it has to be;
+// else the past is taken to be in use as a whole, and the present may have rows of zeros at its end.
 std::string rows_of_present(Body& body, const std::string& past, const std::string& rows) {
-  if (is_one_buffer(body)) return past;
-  if (body.stored(6) == nullptr) return body.node("Add", {past, rows});
+  bool states_lengths = false;
+  for (const int of_values : {0, 1}) {
+    const std::vector<std::string> before = body.stated_input(3 + of_values);
+    const std::vector<std::string> present = body.stated_output(1 + of_values);
+    if (present.size() != 4) continue;
+    states_lengths = true;
+    if (before.size() == 4 && !before[2].empty() && before[2] == present[2]) return past;
+    if (is_number(present[2])) return body.list({std::stoll(present[2])});
+  }
+  const bool is_seen = body.wants(1) || body.wants(2);
+  if (!body.has(6) || (!body.is_settled(6) && (states_lengths || !is_seen || !body.is_input(6)))) {
+    return body.node("Add", {past, rows});
+  }
   const std::string total = body.cast(body.in(6), onnx::TensorProto::INT64);
   return body.node("Max", {past, body.reshaped(total, {1})});
 }
 
-// Past [B, shared, P, H] with the new rows [B, shared, S, H] in their places.
+// Past [B, shared, P, H] with the new rows [B, shared, S, H] in their places among T rows.
 class Buffer {
  public:
-  Buffer(Body& body, const Places& places, const std::string& rows) : body_(body) {
-    const std::string past = body.length(body.in(3), 2), shared = body.length(body.in(3), 1);
-    const std::string length = rows_of_present(body, past, rows),
-                      both = body.node("Add", {past, rows});
-    const std::string at = body.reshaped(places_up_to(body, length), {1, -1});
-    // Of both behind each other, what comes to each place: [B, T].
-    const std::string new_row = body.node("Add", {body.node("Sub", {at, places.before}), past});
-    const std::string is_past = body.node("Less", {at, places.before});
-    is_filled_ = body.node("Less", {at, places.behind});
-    std::string source = body.node("Where", {is_past, at, new_row});
-    source = body.node("Where", {is_filled_, source, body.whole(0)});
-    // The same of all sequences and heads behind each other: [B, shared, T].
-    const std::string sequences = body.node("Mul", {body.length(body.in(3), 0), shared});
-    const std::string first =
-        body.node("Reshape", {body.node("Mul", {places_up_to(body, sequences), both}),
-                              joined(body, {body.list({-1}), shared, body.list({1})})});
-    source_ = body.node("Add", {body.reshaped(source, {0, 1, -1}), first});
+  // A place behind the last row is an error of the step that looks it up.
+  Buffer(Body& body, const Places& places, const std::string& past, const std::string& rows,
+         const std::string& length)
+      : body_(body), places_(places), past_(past), rows_(rows), length_(length) {
+    at_ = body.reshaped(places_up_to(body, length), {1, -1});
+    is_filled_ = body.node("Less", {at_, places.behind});
     is_filled_ = body.reshaped(is_filled_, {0, 1, -1, 1});
+    is_past_ = body.node("Less", {at_, places.before});
+    is_one_ = body.node("Equal", {rows, body.list({1})});
+    is_one_ = body.reshaped(is_one_, {});
   }
 
+  // One row comes by choice from two, on the processor; more are looked up among both behind each other.
   std::string with(int before, const std::string& added) const {
-    const std::string both = appended(body_, body_.in(before), added);
-    const std::string width = body_.length(both, 3);
-    const std::string flat =
-        body_.node("Reshape", {both, joined(body_, {body_.list({-1}), width})});
-    const std::string moved = body_.node("Gather", {flat, source_});
+    const std::string past = body_.in(before), both = appended(body_, past, added);
+    const std::string moved = body_.either(
+        is_one_, [&] { return chosen(past, added); }, [&] { return looked_up(past, both); });
     return body_.node("Where", {is_filled_, moved, body_.number(0, moved)});
   }
 
  private:
+  std::string chosen(const std::string& past, const std::string& added) const {
+    const std::string missing =
+        body_.node("Max", {body_.node("Sub", {length_, past_}), body_.list({0})});
+    const std::string pads =
+        joined(body_, {body_.list({0, 0, 0, 0, 0, 0}), missing, body_.list({0})});
+    const std::string whole = body_.node(
+        "Slice", {body_.node("Pad", {past, pads}), body_.list({0}), length_, body_.list({2})});
+    return body_.node("Where", {body_.reshaped(is_past_, {0, 1, -1, 1}), whole, added});
+  }
+
+  std::string looked_up(const std::string& past, const std::string& both) const {
+    const std::string width = body_.length(both, 3);
+    const std::string flat =
+        body_.node("Reshape", {both, joined(body_, {body_.list({-1}), width})});
+    return body_.node("Gather", {flat, source(past)});
+  }
+
+  // Of past and new rows behind each other, what comes to each place, of all sequences and heads: [B, shared, T].
+  std::string source(const std::string& past) const {
+    const std::string new_row =
+        body_.node("Add", {body_.node("Sub", {at_, places_.before}), small(body_, past_)});
+    std::string source = body_.node("Where", {is_past_, at_, new_row});
+    const std::string is_filled = body_.node("Less", {at_, places_.behind});
+    source = body_.node("Where", {is_filled, source, small(body_, 0)});
+    const std::string shared = body_.length(past, 1);
+    const std::string sequences = body_.node("Mul", {body_.length(past, 0), shared});
+    const std::string both = small(body_, body_.node("Add", {past_, rows_}));
+    const std::string first =
+        body_.node("Reshape", {body_.node("Mul", {places_up_to(body_, sequences), both}),
+                               joined(body_, {body_.list({-1}), shared, body_.list({1})})});
+    return body_.node("Add", {body_.reshaped(source, {0, 1, -1}), first});
+  }
+
   Body& body_;
-  std::string source_, is_filled_;
+  const Places& places_;
+  const std::string past_, rows_, length_;
+  std::string at_, is_filled_, is_past_, is_one_;
 };
 
 // What the operator says that is not written here, "" for none.
@@ -113,17 +153,37 @@ Refusal refused(const Body& body) {
   return {};
 }
 
-// Of the new rows' places, from a table [positions, H / 2]: [B, 1, 1, S, H / 2], or [S, H / 2] where no lengths are given.
-std::string angles(Body& body, int table, const std::string& places, const std::string& past,
-                   const std::string& rows) {
-  if (places.empty()) {
-    return body.node("Slice",
-                     {body.in(table), past, body.node("Add", {past, rows}), body.list({0})});
+struct Angles {
+  std::string cosine, sine;  // [B, 1, 1, S, H / 2], or [S, H / 2] where no lengths are given
+};
+
+// Of the new rows' places, from tables [positions, H / 2].
+Angles angles_of(Body& body, const Places& places, const std::string& past,
+                 const std::string& rows) {
+  if (places.of_new.empty()) {
+    const std::string end = body.node("Add", {past, rows});
+    return {body.node("Slice", {body.in(7), past, end, body.list({0})}),
+            body.node("Slice", {body.in(8), past, end, body.list({0})})};
   }
+  const std::string both =
+      body.node("Concat", {body.in(7), body.in(8)}, {{"axis", std::int64_t{-1}}});
   const std::string one = body.list({1});
-  const std::string dims = joined(body, {body.length(places, 0), one, one, body.length(places, 1),
-                                         body.length(body.in(table), 1)});
-  return body.node("Reshape", {body.node("Gather", {body.in(table), places}), dims});
+  const std::string dims = joined(body, {body.length(places.of_new, 0), one, one,
+                                         body.length(places.of_new, 1), body.length(both, 1)});
+  const std::vector<std::string> halves =
+      body.halves(body.node("Reshape", {body.node("Gather", {both, places.of_new}), dims}));
+  return {halves[0], halves[1]};
+}
+
+// The places, of which the last is looked up among `length` rows: behind them it is an error.
+Places checked(Body& body, Places places, const std::string& length) {
+  const std::string zeros = small(body, body.node("Expand", {body.whole(0), length}));
+  const std::string last = body.node("Sub", {places.behind, small(body, 1)});
+  const std::string zero = body.node("Gather", {zeros, last});
+  for (std::string* const place : {&places.before, &places.behind, &places.of_new}) {
+    *place = body.node("Add", {*place, zero});
+  }
+  return places;
 }
 
 struct Operands {
@@ -152,10 +212,12 @@ Refusal write_grouped_query(Body& body) {
   Operands operands = operands_of(body);
   const std::string rows = body.length(body.in(0), 1);
   const std::string past = body.has(3) ? body.length(body.in(3), 2) : body.list({0});
-  const Places places = body.has(5) ? places_of(body, rows) : Places{};
+  Places places = body.has(5) ? places_of(body, rows) : Places{};
+  const bool has_buffer = body.has(3) && body.has(5);
+  const std::string length = has_buffer ? rows_of_present(body, past, rows) : "";
+  if (has_buffer) places = checked(body, std::move(places), length);
   if (body.integer("do_rotary", 0) != 0) {
-    const std::string cosine = angles(body, 7, places.of_new, past, rows);
-    const std::string sine = angles(body, 8, places.of_new, past, rows);
+    const auto [cosine, sine] = angles_of(body, places, past, rows);
     const bool interleaved = body.integer("rotary_interleaved", 0) != 0;
     operands.query = rotated(body, operands.query, cosine, sine, interleaved);
     operands.key = rotated(body, operands.key, cosine, sine, interleaved);
@@ -166,8 +228,8 @@ Refusal write_grouped_query(Body& body) {
                      {x, joined(body, {body.list({0, 0}), body.length(x, 3), body.length(x, 4)})});
   };
   std::string keys = kept(operands.key), values = kept(operands.value);
-  if (body.has(3) && body.has(5)) {
-    const Buffer buffer(body, places, rows);
+  if (has_buffer) {
+    const Buffer buffer(body, places, past, rows, length);
     keys = buffer.with(3, keys), values = buffer.with(4, values);
   } else {
     keys = appended(body, body.in(3), keys), values = appended(body, body.in(4), values);
@@ -188,7 +250,7 @@ Refusal write_grouped_query(Body& body) {
               .places = {},
               .window = body.integer("local_window_size", kNone),
               .cap = body.real("softcap", 0)};
-  if (body.has(3) && body.has(5)) {
+  if (has_buffer) {
     const std::string one = body.list({1});
     const std::string dims = joined(body, {body.list({0}), one, one, rows, one});
     heads.places = body.node("Reshape", {places.of_new, dims});
