@@ -243,6 +243,15 @@ TEST(EvaluateGeometry, AGridOfThreeAxesReadsAVolume) {
       floats({1, 1, 1, 1, 2}, {2, 2.75}));
 }
 
+TEST(EvaluateGeometry, RoiAlignOfARegionWithoutAnAreaIsZero) {
+  for (const char* const mode : {"avg", "max"}) {
+    const Call call{"RoiAlign", 16, {{"mode", std::string(mode)}}};
+    EXPECT_EQ(value(call, {floats({1, 1, 2, 2}, {1, 2, 3, 4}), floats({1, 4}, {1, 1, 1, 1}),
+                           longs({1}, {0})}),
+              floats({1, 1, 1, 1}, {0}));
+  }
+}
+
 TEST(EvaluateGeometry, RoiAlignOfMaximaTakesTheLargestShareOfACorner) {
   const Tensor image = floats({1, 1, 2, 2}, {1, 2, 3, 8});
   const Call call{"RoiAlign",

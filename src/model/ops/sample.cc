@@ -206,6 +206,7 @@ double align_sample(const Plane& plane, double y, double x, bool maximum) {
 
 double align_bin(const Plane& plane, const Bins& bins, std::int64_t row, std::int64_t column,
                  bool maximum) {
+  if (bins.rows * bins.columns == 0) return 0.0;
   double sum = 0.0;
   double top = -HUGE_VAL;
   for (std::int64_t r = 0; r < bins.rows; ++r) {
@@ -259,9 +260,10 @@ Status roi_align(const Call& call, std::vector<Tensor>& outputs) {
     }
     bins.height = height / static_cast<double>(dims[2]);
     bins.width = width / static_cast<double>(dims[3]);
-    // Without a ratio: about one sample a pixel.
-    const auto points = [ratio](double length) {
+    // Without a ratio: about one sample a pixel, and none of an empty region.
+    const auto points = [ratio](double length) -> std::int64_t {
       if (ratio > 0) return ratio;
+      if (length <= 0.0) return 0;
       // At least one, also where a corner is no number.
       return length > 1.0 ? static_cast<std::int64_t>(std::min(std::ceil(length), 1024.0)) : 1;
     };
