@@ -8,16 +8,15 @@
 //                    instead (resize_filter.h), where M is a filter but for the border.
 //
 // M is what the operator itself makes of the identity matrix (model/evaluate.h), so every
-// coordinate mode, antialiasing and weights at the border are as the host has them. With
-// tf_crop_and_resize the result is not a product where it lies outside; that is the host's.
-//
-// The source coordinate is computed in binary64: from the ratio of the extents where sizes are
-// given, from the stated scale otherwise.
+// coordinate mode, antialiasing and weights at the border are as the host has them; and the index
+// maps are what it makes of the places 0, 1, 2, ... With tf_crop_and_resize the result is not a
+// product where it lies outside; that is the host's.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 
 #include "graph/composer.h"
 #include "graph/move_box.h"
@@ -29,92 +28,6 @@
 namespace tessera::graph {
 
 namespace {
-
-// One axis of a resize.
-struct Axis {
-  std::int64_t input = 1;
-  std::int64_t output = 1;
-  double scale = 1.0;
-};
-
-// The real input coordinate of output coordinate `i`; nothing for modes that are not known here.
-std::optional<double> source_coordinate(const Axis& axis, std::int64_t i, const std::string& mode) {
-  const auto x = static_cast<double>(i);
-  if (mode == "asymmetric") return x / axis.scale;
-  if (mode == "half_pixel") return (x + 0.5) / axis.scale - 0.5;
-  if (mode == "tf_half_pixel_for_nn") return (x + 0.5) / axis.scale;
-  if (mode == "pytorch_half_pixel") {
-    return axis.output > 1 ? (x + 0.5) / axis.scale - 0.5 : 0.0;
-  }
-  if (mode == "align_corners") {
-    if (axis.output == 1) return 0.0;
-    return x * static_cast<double>(axis.input - 1) / static_cast<double>(axis.output - 1);
-  }
-  if (mode == "half_pixel_symmetric") {
-    const double exact = axis.scale * static_cast<double>(axis.input);
-    const double adjustment = static_cast<double>(axis.output) / exact;
-    const double center = static_cast<double>(axis.input) / 2;
-    return center * (1 - adjustment) + (x + 0.5) / axis.scale - 0.5;
-  }
-  return std::nullopt;
-}
-
-std::optional<double> nearest(double x, const std::string& mode) {
-  if (mode == "floor") return std::floor(x);
-  if (mode == "ceil") return std::ceil(x);
-  if (mode == "round_prefer_floor") return std::ceil(x - 0.5);
-  if (mode == "round_prefer_ceil") return std::floor(x + 0.5);
-  return std::nullopt;
-}
-
-std::optional<IndexMap> nearest_map(const Axis& axis, const std::string& coordinate_mode,
-                                    const std::string& nearest_mode) {
-  IndexMap map;
-  for (std::int64_t i = 0; i < axis.output; ++i) {
-    if (axis.input == axis.output && axis.scale == 1.0) {
-      map.push_back(i);
-      continue;
-    }
-    const auto x = source_coordinate(axis, i, coordinate_mode);
-    if (!x) return std::nullopt;
-    const auto whole = nearest(*x, nearest_mode);
-    if (!whole) return std::nullopt;
-    map.push_back(std::clamp<std::int64_t>(static_cast<std::int64_t>(*whole), 0, axis.input - 1));
-  }
-  return map;
-}
-
-struct ResizeModes {
-  std::string coordinate;
-  std::string nearest;
-};
-
-// `scales` is empty where the sizes decide.
-Lowered emit_nearest(Op& op, const std::vector<double>& scales,
-                     const std::vector<std::size_t>& axes, const ResizeModes& modes) {
-  const Shape& input = op.input_dims(0);
-  const Shape& output = op.output_dims(0);
-  std::vector<IndexMap> maps;
-  for (std::size_t k = 0; k < input.size(); ++k) {
-    Axis axis{input[k], output[k], static_cast<double>(output[k]) / static_cast<double>(input[k])};
-    for (std::size_t j = 0; j < axes.size() && j < scales.size(); ++j) {
-      if (axes[j] == k) axis.scale = scales[j];
-    }
-    auto map = nearest_map(axis, modes.coordinate, modes.nearest);
-    if (!map) {
-      return Lowered::host(fmt::format("operator '{}': coordinates '{}' with '{}'", op.node.op_type,
-                                       modes.coordinate, modes.nearest));
-    }
-    maps.push_back(std::move(*map));
-  }
-  auto move = move_by_index_maps(input, maps);
-  if (!move) {
-    return Lowered::host(fmt::format("operator '{}': takes more than {} copies of {} axes",
-                                     op.node.op_type, kBoxesMax, kBoxAxesMax));
-  }
-  op.at.emit_output(op, 0, {op.at.value(op.input(0))}, std::move(*move));
-  return Lowered::done();
-}
 
 std::vector<std::size_t> resize_axes(const Op& op) {
   const std::size_t rank = op.input_dims(0).size();
@@ -136,23 +49,20 @@ Constant list_constant(Format format, const std::vector<double>& values) {
   return constant_from_reals(format, {static_cast<std::int64_t>(values.size())}, values);
 }
 
-// [input, output]: the identity matrix, resized along its second axis as the operator does it.
-Constant axis_weights(const Op& op, std::int64_t input, std::int64_t output,
+// Rows, resized along the second axis as the operator does it; null where it cannot.
+Constant resized_rows(const Op& op, const Constant& rows, std::int64_t output,
                       std::optional<double> scale) {
-  std::vector<double> ones(static_cast<std::size_t>(input * input), 0.0);
-  for (std::int64_t i = 0; i < input; ++i) ones[static_cast<std::size_t>(i * input + i)] = 1.0;
-  const Constant identity = constant_from_reals(Format::kF32, {input, input}, ones);
   const bool old = op.opset < 11 || op.node.op_type == "Upsample";
   const Constant roi = constant_from_reals(Format::kF32, {0}, {});
   const Constant scales = list_constant(Format::kF32, {1.0, scale.value_or(1.0)});
-  const Constant sizes =
-      list_constant(Format::kI64, {static_cast<double>(input), static_cast<double>(output)});
+  const Constant sizes = list_constant(
+      Format::kI64, {static_cast<double>(rows->dims[0]), static_cast<double>(output)});
   model::Node node = op.node;
   for (const char* name : {"axes", "keep_aspect_ratio_policy", "scales"}) {
     node.attributes.erase(name);
   }
   node.outputs = {"y"};
-  std::vector<const Tensor*> inputs = {identity.get()};
+  std::vector<const Tensor*> inputs = {rows.get()};
   if (op.node.op_type == "Upsample" && op.has_attribute("scales")) {
     node.attributes["scales"] = std::vector<float>{1.0f, static_cast<float>(scale.value_or(1.0))};
     node.inputs = {"x"};
@@ -165,8 +75,61 @@ Constant axis_weights(const Op& op, std::int64_t input, std::int64_t output,
                   {nullptr, scale ? scales.get() : nullptr, scale ? nullptr : sizes.get()});
   }
   const auto resized = model::evaluate(node, op.opset, inputs);
-  if (!resized.ok() || (*resized)[0].dims != Shape{input, output}) return nullptr;
+  if (!resized.ok() || (*resized)[0].dims != Shape{rows->dims[0], output}) return nullptr;
   return std::make_shared<const Tensor>((*resized)[0]);
+}
+
+// [input, output]: the identity matrix, resized.
+Constant axis_weights(const Op& op, std::int64_t input, std::int64_t output,
+                      std::optional<double> scale) {
+  std::vector<double> ones(static_cast<std::size_t>(input * input), 0.0);
+  for (std::int64_t i = 0; i < input; ++i) ones[static_cast<std::size_t>(i * input + i)] = 1.0;
+  return resized_rows(op, constant_from_reals(Format::kF32, {input, input}, ones), output, scale);
+}
+
+// The elements that the outputs of an axis are: the places 0, 1, 2, ..., resized.
+std::optional<IndexMap> nearest_map(const Op& op, std::int64_t input, std::int64_t output,
+                                    std::optional<double> scale) {
+  IndexMap map;
+  if (input == output && scale.value_or(1.0) == 1.0) {
+    for (std::int64_t i = 0; i < output; ++i) map.push_back(i);
+    return map;
+  }
+  Tensor places = Tensor::zeros(Format::kI64, {1, input});
+  std::iota(places.as<std::int64_t>().begin(), places.as<std::int64_t>().end(), 0);
+  const Constant resized =
+      resized_rows(op, std::make_shared<const Tensor>(std::move(places)), output, scale);
+  if (resized == nullptr) return std::nullopt;
+  const auto found = resized->as<std::int64_t>();
+  map.assign(found.begin(), found.end());
+  return map;
+}
+
+// `scales` is empty where the sizes decide.
+Lowered emit_nearest(Op& op, const std::vector<double>& scales,
+                     const std::vector<std::size_t>& axes) {
+  const Shape& input = op.input_dims(0);
+  const Shape& output = op.output_dims(0);
+  std::vector<IndexMap> maps;
+  for (std::size_t k = 0; k < input.size(); ++k) {
+    std::optional<double> scale;
+    for (std::size_t j = 0; j < axes.size() && j < scales.size(); ++j) {
+      if (axes[j] == k) scale = scales[j];
+    }
+    auto map = nearest_map(op, input[k], output[k], scale);
+    if (!map) {
+      return Lowered::host(
+          fmt::format("operator '{}': its axes depend on each other", op.node.op_type));
+    }
+    maps.push_back(std::move(*map));
+  }
+  auto move = move_by_index_maps(input, maps);
+  if (!move) {
+    return Lowered::host(fmt::format("operator '{}': takes more than {} copies of {} axes",
+                                     op.node.op_type, kBoxesMax, kBoxAxesMax));
+  }
+  op.at.emit_output(op, 0, {op.at.value(op.input(0))}, std::move(*move));
+  return Lowered::done();
 }
 
 // x with axis `axis` replaced by its product with `weights` [input, output].
@@ -251,11 +214,7 @@ Lowered lower_resize(Op& op) {
   if (op.text("mode", "nearest") != "nearest") {
     return emit_interpolation(op, scales, resize_axes(op));
   }
-  const ResizeModes modes =
-      old ? ResizeModes{"asymmetric", "floor"}
-          : ResizeModes{op.text("coordinate_transformation_mode", "half_pixel"),
-                        op.text("nearest_mode", "round_prefer_floor")};
-  return emit_nearest(op, scales, resize_axes(op), modes);
+  return emit_nearest(op, scales, resize_axes(op));
 }
 
 Lowered lower_upsample(Op& op) {
@@ -271,7 +230,7 @@ Lowered lower_upsample(Op& op) {
   if (op.text("mode", "nearest") != "nearest") {
     return emit_interpolation(op, scales, resize_axes(op));
   }
-  return emit_nearest(op, scales, resize_axes(op), {"asymmetric", "floor"});
+  return emit_nearest(op, scales, resize_axes(op));
 }
 
 }  // namespace tessera::graph

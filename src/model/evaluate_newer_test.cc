@@ -243,6 +243,17 @@ TEST(EvaluateGeometry, AGridOfThreeAxesReadsAVolume) {
       floats({1, 1, 1, 1, 2}, {2, 2.75}));
 }
 
+// 3 / 0.6 is 5 in binary32, and less in binary64, where 0.6 is a little more.
+TEST(EvaluateGeometry, NearestPlacesAreThoseOfBinary32) {
+  const Call call{"Resize",
+                  13,
+                  {{"coordinate_transformation_mode", std::string("asymmetric")},
+                   {"nearest_mode", std::string("floor")}}};
+  EXPECT_EQ(
+      value(call, {longs({10}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}), kAbsent, floats({1}, {0.6F})}),
+      longs({6}, {0, 1, 3, 5, 6, 8}));
+}
+
 TEST(EvaluateGeometry, RoiAlignOfARegionWithoutAnAreaIsZero) {
   for (const char* const mode : {"avg", "max"}) {
     const Call call{"RoiAlign", 16, {{"mode", std::string(mode)}}};

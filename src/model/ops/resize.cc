@@ -142,26 +142,61 @@ Result<std::vector<ResizeAxis>> plan_resize(const Call& call) {
   return plan;
 }
 
-// Where output coordinate `x` lies on the input axis.
-double transform(const std::string& mode, const ResizeAxis& axis, double x) {
-  const auto input = static_cast<double>(axis.input);
-  if (axis.input == axis.output && axis.scale == 1.0 && mode != "tf_crop_and_resize") return x;
-  if (mode == "asymmetric") return x / axis.scale;
-  if (mode == "tf_half_pixel_for_nn") return (x + 0.5) / axis.scale;
+// A number of binary32, whose arithmetic rounds every result.
+struct Single {
+  static constexpr bool kCountsParts = false;
+  explicit Single(double of) : value(static_cast<double>(arith::f32_from_f64(of))) {}
+  double value;
+};
+Single operator+(Single a, Single b) { return Single(a.value + b.value); }
+Single operator-(Single a, Single b) { return Single(a.value - b.value); }
+Single operator*(Single a, Single b) { return Single(a.value * b.value); }
+Single operator/(Single a, Single b) { return Single(a.value / b.value); }
+
+struct Exact {
+  static constexpr bool kCountsParts = true;
+  explicit Exact(double of) : value(of) {}
+  double value;
+};
+Exact operator+(Exact a, Exact b) { return Exact(a.value + b.value); }
+Exact operator-(Exact a, Exact b) { return Exact(a.value - b.value); }
+Exact operator*(Exact a, Exact b) { return Exact(a.value * b.value); }
+Exact operator/(Exact a, Exact b) { return Exact(a.value / b.value); }
+
+// Where output coordinate `place` lies on the input axis.
+template <typename Number>
+double transform(const std::string& mode, const ResizeAxis& axis, double place) {
+  const Number input(static_cast<double>(axis.input)), one(1.0), half(0.5);
+  const Number x(place), scale(axis.scale);
+  // Of a scale that ends within an element, the standard's results count the part, those of ONNX Runtime do not.
+  const Number width(Number::kCountsParts ? axis.width : static_cast<double>(axis.output));
+  if (axis.input == axis.output && axis.scale == 1.0 && mode != "tf_crop_and_resize") return place;
+  if (mode == "asymmetric") return (x / scale).value;
+  if (mode == "tf_half_pixel_for_nn") return ((x + half) / scale).value;
   if (mode == "align_corners") {
-    return axis.width <= 1.0 || axis.output == 1 ? 0.0 : x * (input - 1.0) / (axis.width - 1.0);
+    if (width.value <= 1.0 || axis.output == 1) return 0.0;
+    return (x * (input - one) / (width - one)).value;
   }
   if (mode == "pytorch_half_pixel" && axis.output == 1) return 0.0;
   if (mode == "tf_crop_and_resize") {
-    if (axis.output == 1) return 0.5 * (axis.roi_start + axis.roi_end) * (input - 1.0);
-    return axis.roi_start * (input - 1.0) +
-           x * (axis.roi_end - axis.roi_start) * (input - 1.0) / (axis.width - 1.0);
+    const Number start(axis.roi_start), end(axis.roi_end);
+    if (axis.output == 1) return (half * (start + end) * (input - one)).value;
+    return (start * (input - one) + x * (end - start) * (input - one) / (width - one)).value;
   }
-  const double half_pixel = (x + 0.5) / axis.scale - 0.5;
   if (mode == "half_pixel_symmetric") {
-    return input / 2.0 * (1.0 - static_cast<double>(axis.output) / axis.width) + half_pixel;
+    const Number output(static_cast<double>(axis.output));
+    const Number middle = input / Number(2.0) * (one - output / (scale * input));
+    return (middle + (x + half) / scale - half).value;
   }
-  return half_pixel;
+  return ((x + half) / scale - half).value;
+}
+
+// In the numbers of ONNX Runtime, where what lies between two elements goes to one of them, or to none; between them a step of
+// binary32 does not matter, and exact places leave the filters of whole factors what they are.
+double input_place(const std::string& transformation, bool in_binary32, const ResizeAxis& axis,
+                   double place) {
+  return in_binary32 ? transform<Single>(transformation, axis, place)
+                     : transform<Exact>(transformation, axis, place);
 }
 
 double nearest(const std::string& mode, double x) {
@@ -234,8 +269,9 @@ std::vector<std::vector<Place>> axis_places(const Method& method, const ResizeAx
   const bool crop = method.transformation == "tf_crop_and_resize";
   for (std::size_t i = 0; i < all.size(); ++i) {
     const double limit = 2.0 * static_cast<double>(kDimensionMax);
-    const double x =
-        std::clamp(transform(method.transformation, axis, static_cast<double>(i)), -limit, limit);
+    const double x = std::clamp(input_place(method.transformation, crop || method.mode == "nearest",
+                                            axis, static_cast<double>(i)),
+                                -limit, limit);
     if (crop && (x < 0.0 || x > static_cast<double>(axis.input - 1))) continue;
     all[i] = places_at(method, axis, x);
   }
