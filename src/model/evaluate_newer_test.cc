@@ -243,6 +243,17 @@ TEST(EvaluateGeometry, AGridOfThreeAxesReadsAVolume) {
       floats({1, 1, 1, 1, 2}, {2, 2.75}));
 }
 
+// Half a pixel behind the last one: neighbours 1, 2, 2, 2 with the weights -0.09375, 0.59375, 0.59375, -0.09375.
+TEST(EvaluateGeometry, ACubicCurveGoesOnBehindTheBorder) {
+  const Call call{"GridSample",
+                  20,
+                  {{"mode", std::string("cubic")},
+                   {"padding_mode", std::string("border")},
+                   {"align_corners", std::int64_t{1}}}};
+  EXPECT_EQ(value(call, {floats({1, 1, 1, 3}, {0, 1, 2}), floats({1, 1, 1, 2}, {1.5F, 0})}),
+            floats({1, 1, 1, 1}, {2 + 0.09375F}));
+}
+
 // 3 / 0.6 is 5 in binary32, and less in binary64, where 0.6 is a little more.
 TEST(EvaluateGeometry, NearestPlacesAreThoseOfBinary32) {
   const Call call{"Resize",

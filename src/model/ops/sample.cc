@@ -18,6 +18,8 @@ struct Sampling {
   std::string mode;
   std::string padding;
   bool align_corners = false;
+
+  bool is_cubic() const { return mode == "bicubic" || mode == "cubic"; }
 };
 
 // Mirrors a coordinate into [low, high].
@@ -59,7 +61,7 @@ AxisTerms axis_terms(const Sampling& sampling, double x, std::int64_t length) {
   if (sampling.mode == "nearest") return {{place(sampling, std::nearbyint(x), length), 1.0}};
   const double base = std::floor(x), t = x - base;
   AxisTerms terms;
-  if (sampling.mode == "bicubic" || sampling.mode == "cubic") {
+  if (sampling.is_cubic()) {
     const std::array<double, 4> weights = cubic_weights(t);
     for (std::size_t k = 0; k < 4; ++k) {
       terms.push_back({place(sampling, base + static_cast<double>(k) - 1.0, length), weights[k]});
@@ -89,12 +91,14 @@ void for_each_corner(std::span<const double> values, const Shape& dims,
   });
 }
 
-// From [-1, 1] to pixels, brought inside where the padding says so.
+// From [-1, 1] to pixels, brought inside where the padding says so. With a border a cubic curve goes on behind the last pixel,
+// as in PyTorch and ONNX Runtime: its neighbours are brought inside one by one.
 double denormalise(const Sampling& sampling, double x, std::int64_t length) {
   const auto size = static_cast<double>(length);
   double position =
       sampling.align_corners ? (x + 1.0) / 2.0 * (size - 1.0) : ((x + 1.0) * size - 1.0) / 2.0;
-  if (sampling.padding == "border") position = std::clamp(position, 0.0, size - 1.0);
+  if (sampling.padding == "border" && !sampling.is_cubic())
+    position = std::clamp(position, 0.0, size - 1.0);
   if (sampling.padding == "reflection") {
     position = sampling.align_corners ? reflect(position, 0.0, size - 1.0)
                                       : reflect(position, -0.5, size - 0.5);
