@@ -81,6 +81,9 @@ struct LoadOptions {
   // Inputs whose value is known at compile time, because a shape depends on it. The network has no
   // such input then.
   std::map<std::string, Tensor> constants = {};
+  // Names of inputs that runs will be given. It matters to those that have a default, an initializer of their name: they are
+  // inputs of the network then, behind the others; else their value is the default.
+  std::set<std::string> given = {};
   // How many tensors an input of type sequence holds (an optional: 0 or 1). They are the inputs
   // "NAME[0]", "NAME[1]", ...
   std::map<std::string, std::int64_t> lengths = {};

@@ -8,6 +8,7 @@
 #include "arch/architecture_file.h"
 #include "arch/format_choice.h"
 #include "host/executor.h"
+#include "model/given_inputs.h"
 #include "model/import.h"
 #include "network/first_part.h"
 #include "network/network.h"
@@ -67,6 +68,7 @@ Result<Trials> Trials::open(const std::string& path, const LoadOptions& load,
   trials.float32_chip_ = trials.chip_;
   TESSERA_RETURN_IF_ERROR(apply_format_choice("f32", trials.float32_chip_.formats));
   TESSERA_TRY(model::Model model, model::import_file(path));
+  model::give_inputs(model, trials.load_.given);
   if (extent == Extent::kFirstPart) {
     TESSERA_TRY(auto part, network::first_part(model, trials.load_));
     if (part) model = std::move(part->model);

@@ -109,7 +109,13 @@ class GraphReader {
         return invalid_model("value {} is defined twice, by a graph input and by a graph input",
                              in_quotes(input.name()));
       }
-      if (graph_.initializers.contains(input.name())) continue;
+      if (const auto value = graph_.initializers.find(input.name());
+          value != graph_.initializers.end()) {
+        const auto info = read_value_info("graph input", input);
+        const bool fits = info.ok() && info->has_format && info->format == value->second.format;
+        if (fits && depth_ == 0) graph_.defaulted_inputs.push_back(*info);
+        continue;
+      }
       TESSERA_RETURN_IF_ERROR(note_type(input.name(), element_type(input.type())));
       TESSERA_TRY(ValueInfo info, read_value_info("graph input", input));
       if (depth_ == 0 && !info.has_format) {

@@ -58,6 +58,8 @@ struct Subgraph {
   std::vector<Node> nodes;  // topological
   std::map<std::string, Tensor> initializers;
   std::vector<ValueInfo> inputs;  // without those that are initializers
+  // Inputs that are initializers: their value is that, unless they are given (give_inputs()).
+  std::vector<ValueInfo> defaulted_inputs = {};
   std::vector<ValueInfo> outputs;
 };
 

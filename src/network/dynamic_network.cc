@@ -13,6 +13,7 @@
 #include "arch/architecture_file.h"
 #include "base/guarded.h"
 #include "model/evaluate.h"
+#include "model/given_inputs.h"
 #include "model/import.h"
 #include "model/infer.h"
 #include "network/dynamic_state.h"
@@ -53,6 +54,7 @@ std::string options_text(const LoadOptions& options) {
   for (const auto& [layer, bits] : options.layer_formats.mantissa_bits)
     text += fmt::format("\n{}:{}", layer, bits);
   for (const std::string& name : options.layer_formats.wide) text += fmt::format("\nwide {}", name);
+  for (const std::string& name : options.given) text += fmt::format("\ngiven {}", name);
   for (const auto& [name, length] : options.lengths) text += fmt::format("\n{}[{}]", name, length);
   for (const auto* tensors : {&options.constants, &options.weights}) {
     for (const auto& [name, tensor] : *tensors)
@@ -361,6 +363,7 @@ Result<DynamicNetwork> DynamicNetwork::open(const std::string& path,
     TESSERA_TRY(ChipConfig chip, load_chip_config(options.load.arch));
     TESSERA_TRY(const std::vector<std::byte> bytes, read_file(path));
     TESSERA_TRY(model::Model model, model::import_bytes(bytes, path, package::folder_of(path)));
+    model::give_inputs(model, options.load.given);
     TESSERA_TRY(std::string digest, digest_of_files(bytes, model, chip, options.load));
     auto state =
         std::make_shared<DynamicNetworkState>(path, options, std::move(chip), std::move(model));

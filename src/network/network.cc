@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "arch/architecture_file.h"
 #include "arith/format.h"
 #include "base/application_call.h"
@@ -11,6 +13,7 @@
 #include "graph/replace_weights.h"
 #include "graph/weight_grid.h"
 #include "isa/core_region.h"
+#include "model/given_inputs.h"
 #include "model/import.h"
 #include "network/edges.h"
 #include "network/firmware_file.h"
@@ -47,6 +50,23 @@ void report(const LoadOptions& options, const char* stage, double fraction) {
   if (options.progress) options.progress(stage, fraction);
 }
 
+// A model's output that is an input is a copy of it, which cannot have its name in the graph (Lowering::finished_output);
+// outside it has.
+void name_copied_outputs(const graph::Graph& graph, std::vector<TensorDescription>& outputs) {
+  for (const graph::Node& node : graph.nodes) {
+    if (node.origins.size() != 1 || node.outputs.size() != 1) continue;
+    const std::string& origin = node.origins[0];
+    const auto is_origin = [&](graph::TensorId id) { return graph.tensor(id).name == origin; };
+    if (!node.name.starts_with("convert_" + origin) ||
+        std::ranges::none_of(graph.inputs, is_origin)) {
+      continue;
+    }
+    for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+      if (graph.outputs[i] == node.outputs[0]) outputs[i].name = origin;
+    }
+  }
+}
+
 Network make_network(const std::string& path, const ChipConfig& chip, package::Package package) {
   auto state = std::make_shared<NetworkState>();
   state->path = path;
@@ -57,6 +77,7 @@ Network make_network(const std::string& path, const ChipConfig& chip, package::P
                      state->input_layouts);
   network::set_edges(edges_of(graph, graph.outputs), state->outputs, state->device_outputs,
                      state->output_layouts);
+  name_copied_outputs(graph, state->outputs);
   state->placement = placement_of(state->graph());
   return Network(std::move(state));
 }
@@ -160,6 +181,7 @@ Result<std::shared_ptr<const graph::Graph>> graph_of_import(Result<model::Model>
                                                             const LoadOptions& options) {
   if (!imported.ok()) return imported.error();
   // Shared by the constants of the graph while it is built.
+  model::give_inputs(*imported, options.given);
   const auto model = std::make_shared<const model::Model>(std::move(imported).value());
   return graph_from(model, chip, options);
 }

@@ -15,6 +15,7 @@
 #include "arith/rounding.h"
 #include "base/quantity.h"
 #include "host/executor.h"
+#include "model/given_inputs.h"
 #include "model/import.h"
 #include "model/insert_quantisation.h"
 #include "network/network.h"
@@ -221,7 +222,8 @@ std::vector<std::string> study_formats() {
 
 Result<std::vector<TensorDescription>> study_inputs(const std::string& path,
                                                     const LoadOptions& options) {
-  TESSERA_TRY(const model::Model model, model::import_file(path));
+  TESSERA_TRY(model::Model model, model::import_file(path));
+  model::give_inputs(model, options.given);
   return study_inputs(model, options);
 }
 
@@ -271,7 +273,8 @@ Result<FormatStudy> format_study(const std::string& path, const FormatStudyOptio
     }
   };
   report(0);
-  TESSERA_TRY(const model::Model model, model::import_file(path));
+  TESSERA_TRY(model::Model model, model::import_file(path));
+  model::give_inputs(model, options.load.given);
   TESSERA_TRY(const auto baseline, graph_in(model, load_in(options, kBaseline)));
   FormatStudy study;
   study.cases = options.cases.size();

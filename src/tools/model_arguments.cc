@@ -105,6 +105,7 @@ Result<LoadOptions> ModelArguments::load_options() const {
   }
   TESSERA_TRY(options.constants, parse_constants(model, constants));
   if (!fed.empty()) options.open_shape = shapes_of_files(fed);
+  options.given = names_of(fed);
   if (!weights.empty()) {
     TESSERA_TRY(options.weights, read_safetensors(weights));
   }

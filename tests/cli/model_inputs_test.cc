@@ -43,6 +43,26 @@ TEST(ModelInputs, OpenDimensionsAreThoseOfTheFile) {
       0);
 }
 
+TEST(ModelInputs, AnInputWithADefaultIsTakenFromTheFileThatIsGiven) {
+  prepare();
+  Tensor ones = Tensor::zeros(Format::kF32, {2});
+  for (float& value : ones.as<float>()) value = 1;
+  ModelBuilder builder(17);
+  builder.input("x", Format::kF32, {2}).input("w", Format::kF32, {2});
+  write(builder.initializer("w", ones).node("Add", {"x", "w"}, {"y"}).output("y"),
+        "defaulted.onnx");
+  write_zeros("zeros.npy", Format::kF32, {2});
+  const auto output = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"run", "defaulted.onnx", "--input", "x=zeros.npy"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const CommandResult run = tessera(arguments);
+    EXPECT_EQ(run.status, 0) << run.err;
+    return run.out;
+  };
+  EXPECT_THAT(output({}), HasSubstr("output y f32 2: 1 1"));
+  EXPECT_THAT(output({"--input", "w=zeros.npy"}), HasSubstr("output y f32 2: 0 0"));
+}
+
 TEST(ModelInputs, AShapeThatIsGivenWins) {
   prepare();
   write_zeros("wide.npy", Format::kF32, {2, 3, 5, 9});

@@ -296,5 +296,40 @@ TEST_F(DynamicNetworks, WhatDoesNotFitIsNamed) {
   EXPECT_THAT(DynamicNetwork::open(package).error().message, HasSubstr("is compiled already"));
 }
 
+// Input w has a default, as all initializers had before version 4 of the format.
+TEST_F(DynamicNetworks, AnInputWithADefaultKeepsItUnlessItIsGiven) {
+  for (const std::int64_t version : {3, 8}) {
+    ModelBuilder builder(7);
+    builder.input("x", Format::kF32, {4}).input("w", Format::kF32, {4});
+    builder.initializer("w", ramp({4})).node("Add", {"x", "w"}, {"y"}).output("y");
+    builder.proto().set_ir_version(version);
+    const std::string path = write(builder, "defaulted");
+    const auto outputs_of = [&](const LoadOptions& load, const std::vector<Tensor>& inputs) {
+      const auto network = Network::load(path, load);
+      EXPECT_TRUE(network.ok()) << network.error().to_string();
+      EXPECT_EQ(network->inputs().size(), inputs.size());
+      const auto dynamic = DynamicNetwork::open(path, {.load = load});
+      EXPECT_EQ(dynamic->inputs().size(), inputs.size());
+      auto session = Session::open(*network, {.device = DeviceKind::kHost});
+      return session->run(inputs)->outputs;
+    };
+    const Tensor zeros = Tensor::zeros(Format::kF32, {4});
+    EXPECT_EQ(outputs_of({}, {ramp({4})}), outputs_of({.given = {"w"}}, {ramp({4}), ramp({4})}));
+    EXPECT_EQ(outputs_of({.given = {"x", "w", "v"}}, {ramp({4}), zeros})[0], ramp({4}));
+  }
+}
+
+TEST_F(DynamicNetworks, AnOutputThatIsAnInputHasItsName) {
+  ModelBuilder builder(13);
+  builder.input("x", Format::kF32, {4}).node("Relu", {"x"}, {"y"}).output("x").output("y");
+  const auto network = Network::load(write(builder, "handed_on"));
+  ASSERT_TRUE(network.ok()) << network.error().to_string();
+  EXPECT_EQ(network->outputs()[0].name, "x");
+  EXPECT_EQ(network->outputs()[1].name, "y");
+  for (const DeviceKind kind : {DeviceKind::kHost, DeviceKind::kSim}) {
+    EXPECT_EQ(Session::open(*network, {.device = kind})->run({ramp({4})})->outputs[0], ramp({4}));
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "model/given_inputs.h"
 #include "model/import.h"
 #include "network/first_part.h"
 #include "report/format_study.h"
@@ -42,7 +43,8 @@ std::string mantissas_text(const LayerFormats& formats) {
 // Of the model, or of its first part where it runs in parts, which is said.
 Result<std::vector<TensorDescription>> inputs_of(const std::string& path, const std::string& format,
                                                  const LoadOptions& load) {
-  TESSERA_TRY(const model::Model model, model::import_file(path));
+  TESSERA_TRY(model::Model model, model::import_file(path));
+  model::give_inputs(model, load.given);
   TESSERA_TRY(const auto part, network::first_part(model, load));
   if (!part) return report::study_inputs(model, load);
   show(stderr,

@@ -10,6 +10,7 @@
 
 #include "arith/format.h"
 #include "arith/rounding.h"
+#include "model/given_inputs.h"
 #include "model/import.h"
 #include "network/network.h"
 #include "tessera/picture.h"
@@ -125,15 +126,27 @@ std::function<std::optional<Shape>(const DeclaredShape&)> shapes_of_files(
   };
 }
 
+std::set<std::string> names_of(const std::vector<std::string>& inputs) {
+  std::set<std::string> names;
+  for (const std::string& text : inputs) {
+    for (std::size_t end = text.find('='); end != std::string::npos;
+         end = text.find('=', end + 1)) {
+      names.insert(text.substr(0, end));
+    }
+  }
+  return names;
+}
+
 std::vector<std::string> take_deciding(const std::string& model,
                                        const std::function<Result<LoadOptions>()>& options,
                                        std::vector<std::string>& inputs,
                                        std::vector<std::string>& constants) {
   const auto small = small_tensors(inputs);
   if (small.empty()) return {};
-  const auto imported = model::import_file(model);
+  auto imported = model::import_file(model);
   auto bound = options();
   if (!imported.ok() || !bound.ok()) return {};
+  model::give_inputs(*imported, bound->given);
   std::map<std::string, const Tensor*> candidates;
   for (const auto& [name, one] : small) candidates[name] = &one.second;
   const LoadOptions unbound = *bound;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ namespace tessera::tools {
 // cannot be read nothing is said: reading it for the run has the error.
 std::function<std::optional<Shape>(const DeclaredShape&)> shapes_of_files(
     std::vector<std::string> inputs);
+
+// Of such texts what may be their names: all that stands before a '='.
+std::set<std::string> names_of(const std::vector<std::string>& inputs);
 
 // Of `inputs` those whose values decide what is computed (a sample rate that an If asks for) go over to `constants`, both as
 // texts of the command line: tensor files of at most 64 integers or booleans, without which the model cannot be compiled.

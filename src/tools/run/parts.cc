@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "model/given_inputs.h"
 #include "model/import.h"
 #include "model/infer.h"
 #include "network/network.h"
@@ -53,10 +54,11 @@ bool comes_in_parts(const RunArguments& arguments, const Error& error) {
       package::kind_of_file(path) != package::FileKind::kOther) {
     return false;
   }
-  const auto model = model::import_file(path);
+  auto model = model::import_file(path);
   const auto options = arguments.model.load_options();
-  return model.ok() && options.ok() &&
-         model::node_that_data_decides(*model, network::infer_options(*options)).has_value();
+  if (!model.ok() || !options.ok()) return false;
+  model::give_inputs(*model, options->given);
+  return model::node_that_data_decides(*model, network::infer_options(*options)).has_value();
 }
 
 Status run_in_parts(const RunArguments& arguments, DeviceKind device, const Error& reason,

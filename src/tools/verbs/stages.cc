@@ -15,6 +15,7 @@
 #include "graph/graph_text.h"
 #include "isa/verify.h"
 #include "link/link.h"
+#include "model/given_inputs.h"
 #include "model/import.h"
 #include "network/network.h"
 #include "network/prepared_cores.h"
@@ -48,7 +49,8 @@ struct StageArguments {
 Status dump_passes(const StageArguments& arguments, FileRoles& roles) {
   TESSERA_TRY(const ChipConfig chip, load_chip_config(arguments.model.architecture()));
   TESSERA_TRY(const LoadOptions load, arguments.model.load_options());
-  TESSERA_TRY(const model::Model model, model::import_file(arguments.model.model));
+  TESSERA_TRY(model::Model model, model::import_file(arguments.model.model));
+  model::give_inputs(model, load.given);
   for (const std::string& file : model.external_files) roles.read("the model's data", file);
   std::error_code error;
   std::filesystem::create_directories(arguments.dump_passes, error);
