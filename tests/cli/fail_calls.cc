@@ -3,7 +3,7 @@
 //
 //   TESSERA_FAIL_FOLDER   only calls on files in or below this folder count
 //   TESSERA_FAIL_AT       n, from 1
-//   TESSERA_FAIL_HOW      once, on (from n on) or short
+//   TESSERA_FAIL_HOW      once, on (from n on), short, or interrupt (SIGINT before the call)
 //   TESSERA_FAIL_ERROR    the errno
 //   TESSERA_FAIL_TOLD     a file that gets a byte for each call that was made to fail
 //
@@ -18,6 +18,7 @@
 #include <atomic>
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -51,6 +52,10 @@ Verdict next_call(bool write) {
   const int number = ++calls;
   if (number < at || (number > at && how != "on")) return Verdict::kDo;
   tell();
+  if (how == "interrupt") {
+    std::raise(SIGINT);
+    return Verdict::kDo;
+  }
   return how == "short" ? Verdict::kShort : Verdict::kFail;
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 
 #include "base/test_volume.h"
@@ -199,6 +200,27 @@ TEST_P(FailingWrites, ShortWritesAreGoneOnWith) {
     for (std::size_t i = 0; i < whole_.size(); ++i) {
       ASSERT_EQ(read_text(folder() + "/" + GetParam().files[i]), whole_[i]) << at;
     }
+  }
+}
+
+// Ctrl-C. What was being written keeps a name of its own; none that was asked for is a part of anything.
+TEST_P(FailingWrites, AnInterruptLeavesFilesWholeOrAsTheyWere) {
+  if (GetParam().recording) GTEST_SKIP() << "it ends as it would have without";
+  ASSERT_EQ(run(0, {}).status, 0);
+  read_whole();
+  TearDown();
+  SetUp();
+  const int step = visit_one_in(3, 3);
+  for (int at = 1;; at += step) {
+    ASSERT_LT(at, 1000);
+    const CommandResult result = run(at, {"interrupt", 0});
+    if (!told()) break;
+    EXPECT_EQ(result.status, 128 + SIGINT) << "call " << at << "\n" << result.err;
+    for (std::size_t i = 0; i < whole_.size(); ++i) {
+      const std::string text = read_text(folder() + "/" + GetParam().files[i]);
+      EXPECT_TRUE(text == whole_[i] || text == kFormer) << GetParam().files[i] << ", call " << at;
+    }
+    if (HasFailure()) return;
   }
 }
 

@@ -35,6 +35,25 @@ constexpr NpyType kNpyTypes[] = {
     {"|u1", Format::kU8},  {"<i2", Format::kI16}, {"<u2", Format::kU16}, {"<i4", Format::kI32},
     {"<u4", Format::kU32}, {"<i8", Format::kI64}, {"<u8", Format::kU64}, {"|b1", Format::kBool}};
 
+// Elements of `bytes` bytes each, the other way round.
+void swap_bytes(std::vector<std::byte>& elements, std::int64_t bytes) {
+  for (auto at = elements.begin(); at != elements.end(); at += bytes) std::reverse(at, at + bytes);
+}
+
+// Of elements whose first axis is the fastest, those with the last one so.
+std::vector<std::byte> last_axis_fastest(const std::vector<std::byte>& elements, const Shape& dims,
+                                         std::int64_t bytes) {
+  std::vector<std::byte> result(elements.size());
+  Shape at(dims.size(), 0);
+  for (std::int64_t to = 0; to < std::ssize(elements); to += bytes) {
+    std::int64_t from = 0;
+    for (std::size_t axis = dims.size(); axis-- > 0;) from = from * dims[axis] + at[axis];
+    std::copy_n(elements.begin() + from * bytes, bytes, result.begin() + to);
+    for (std::size_t axis = dims.size(); axis-- > 0 && ++at[axis] == dims[axis];) at[axis] = 0;
+  }
+  return result;
+}
+
 // The text after `key` in a NumPy header such as {'descr': '<f4', 'shape': (1, 3), }.
 std::string header_value(const std::string& header, const std::string& key, char open, char close) {
   const std::size_t at = header.find("'" + key + "'");
@@ -140,11 +159,10 @@ Result<Tensor> parse_npy(std::span<const std::byte> bytes, const std::string& pa
   if (data > bytes.size()) return bad(path, "the header is longer than the file");
   const std::string header(reinterpret_cast<const char*>(bytes.data()) + (wide ? 12 : 10), length);
   const std::string descr = header_value(header, "descr", '\'', '\'');
-  if (header.find("'fortran_order': True") != std::string::npos) {
-    return bad(path, "Fortran order; save it in C order");
-  }
+  const bool is_swapped = descr.starts_with('>');  // the byte of most weight first
+  const std::string known = is_swapped ? "<" + descr.substr(1) : descr;
   for (const NpyType& type : kNpyTypes) {
-    if (descr != type.descr) continue;
+    if (known != type.descr) continue;
     TESSERA_TRY(const Shape dims, parse_dims(header_value(header, "shape", '(', ')'), path));
     if (dims.size() > kNpyRankMax) {
       return bad(path, fmt::format("{} dimensions, allowed {}", dims.size(), kNpyRankMax));
@@ -157,8 +175,12 @@ Result<Tensor> parse_npy(std::span<const std::byte> bytes, const std::string& pa
       return bad(path, fmt::format("{} bytes of data, the shape {} needs {}", bytes.size() - data,
                                    dims_text(dims), size));
     }
-    return Tensor{
-        type.format, dims, {bytes.begin() + static_cast<std::ptrdiff_t>(data), bytes.end()}};
+    std::vector<std::byte> elements(bytes.begin() + static_cast<std::ptrdiff_t>(data), bytes.end());
+    if (is_swapped) swap_bytes(elements, format_bytes(type.format));
+    if (header.find("'fortran_order': True") != std::string::npos) {
+      elements = last_axis_fastest(elements, dims, format_bytes(type.format));
+    }
+    return Tensor{type.format, dims, std::move(elements)};
   }
   return bad(path, fmt::format("element type '{}' is not known", descr));
 }
