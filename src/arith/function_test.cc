@@ -210,6 +210,11 @@ TEST(BinaryFunction, IntegersWrapAroundAndQuotientsAreCut) {
   EXPECT_EQ(i32(BinaryFunction::kDivide, -7, 2), -3.0);
   EXPECT_EQ(i32(BinaryFunction::kDivide, 2.9, 1), 2.0);
   EXPECT_EQ(i32(BinaryFunction::kDivide, 1e30, 1), INT32_MAX);
+  EXPECT_EQ(i32(BinaryFunction::kDivide, INT32_MIN, -1), INT32_MAX);
+  EXPECT_EQ(i32(BinaryFunction::kDivide, 5, 0), INT32_MAX);
+  EXPECT_EQ(i32(BinaryFunction::kDivide, -5, 0), INT32_MIN);
+  EXPECT_EQ(i32(BinaryFunction::kDivide, 0, 0), 0);
+  EXPECT_EQ(evaluate(BinaryFunction::kDivide, 5, 0, Format::kU8), 255.0);
   EXPECT_EQ(i32(BinaryFunction::kAdd, 2.5, 0), 2.0);
 }
 

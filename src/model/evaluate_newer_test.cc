@@ -243,6 +243,29 @@ TEST(EvaluateGeometry, AGridOfThreeAxesReadsAVolume) {
       floats({1, 1, 1, 1, 2}, {2, 2.75}));
 }
 
+// As on the processor (numbers.md).
+TEST(EvaluateArithmetic, AQuotientThatDoesNotFitSaturates) {
+  const Call divide{"Div", 14}, modulo{"Mod", 13};
+  Tensor least = Tensor::zeros(Format::kI32, {2}), by = least, most = least;
+  least.as<std::int32_t>()[0] = least.as<std::int32_t>()[1] = INT32_MIN;
+  by.as<std::int32_t>()[0] = -1, by.as<std::int32_t>()[1] = 1;
+  most.as<std::int32_t>()[0] = INT32_MAX, most.as<std::int32_t>()[1] = INT32_MIN;
+  EXPECT_EQ(value(divide, {least, by}), most);
+  EXPECT_EQ(value(modulo, {least, by}), Tensor::zeros(Format::kI32, {2}));
+  EXPECT_EQ(error(modulo, {longs({1}, {1}), longs({1}, {0})}),
+            "node 'n' (Mod): an integer is divided by zero");
+}
+
+// Rows 0 to 2 in two bins, which share row 1; the second region lies outside.
+TEST(EvaluateGeometry, MaxRoiPoolTakesWholeElementsOfEachBin) {
+  const Call call{"MaxRoiPool", 22, {{"pooled_shape", Ints{2, 1}}, {"spatial_scale", 0.5F}}};
+  const Tensor image = floats({1, 1, 3, 2}, {1, 2, 9, 4, 5, 6});
+  EXPECT_EQ(value(call, {image, floats({2, 5}, {0, 0, 0, 0, 4, 0, 20, 20, 22, 22})}),
+            floats({2, 1, 2, 1}, {9, 9, 0, 0}));
+  EXPECT_EQ(error(call, {image, floats({1, 5}, {1, 0, 0, 0, 4})}),
+            "node 'n' (MaxRoiPool): image 1 is outside [0, 0]");
+}
+
 // Half a pixel behind the last one: neighbours 1, 2, 2, 2 with the weights -0.09375, 0.59375, 0.59375, -0.09375.
 TEST(EvaluateGeometry, ACubicCurveGoesOnBehindTheBorder) {
   const Call call{"GridSample",

@@ -881,6 +881,48 @@ std::vector<Case> packed_cases(std::int64_t opset) {
   return cases;
 }
 
+// Of the standard, or in its name, where ONNX Runtime says what the standard leaves open.
+std::vector<Case> standard_cases(std::int64_t opset) {
+  std::vector<Case> cases;
+  const auto add = [&](const char* name) -> Case& { return cases.emplace_back(name, opset); };
+  Case& normalised = add("SimplifiedLayerNormalizationOfTwoAxes").input({2, 3, 4});
+  normalised.floats("g", {3, 4})
+      .output("y")
+      .model()
+      .node("SimplifiedLayerNormalization", {"x", "g"}, {"y"}, {{"axis", std::int64_t{1}}});
+  Case& pooled = add("MaxRoiPool").input({1, 2, 9, 7}).floats("r", {4, 5}, 0, 15);
+  pooled.output("y");
+  pooled.model().node("Slice", {"r", "one", "five", "one"}, {"corners"});
+  pooled.whole<std::int64_t>("one", Format::kI64, {1}, 1, 1);
+  pooled.whole<std::int64_t>("five", Format::kI64, {1}, 5, 5).floats("first", {4, 1}, 0, 0);
+  pooled.model().node("Concat", {"first", "corners"}, {"regions"}, {{"axis", std::int64_t{1}}});
+  pooled.model().node("MaxRoiPool", {"x", "regions"}, {"y"},
+                      {{"pooled_shape", Ints{3, 2}}, {"spatial_scale", 0.5f}});
+  for (const float scale : {0.6f, 1.3f, 3.3f}) {
+    Case& nearest = add(scale < 1   ? "NearestOfSmaller"
+                        : scale < 2 ? "NearestOfLarger"
+                                    : "NearestOfLarge");
+    nearest.input({10})
+        .floats("s", {1}, scale, scale)
+        .output("y")
+        .model()
+        .node("Resize", {"x", "", "s"}, {"y"}, {{"nearest_mode", std::string("floor")}});
+  }
+  constexpr std::int64_t kSinceGridSample = 16;
+  if (opset < kSinceGridSample) return cases;
+  Case& cubic =
+      add("GridSampleBehindTheBorder").input({1, 2, 5, 6}).floats("g", {1, 7, 8, 2}, -2, 2);
+  cubic.output("y").model().node("GridSample", {"x", "g"}, {"y"},
+                                 {{"mode", std::string(opset < 20 ? "bicubic" : "cubic")},
+                                  {"padding_mode", std::string("border")}});
+  Case& empty = add("RoiAlignOfAnEmptyRegion").input({1, 2, 5, 6}).floats("r", {2, 4}, 2, 2);
+  empty.whole<std::int64_t>("i", Format::kI64, {2}, 0, 0)
+      .output("y")
+      .model()
+      .node("RoiAlign", {"x", "r", "i"}, {"y"}, {{"output_height", std::int64_t{2}}});
+  return cases;
+}
+
 json values_of(const Tensor& tensor) {
   json values = json::array();
   for (std::int64_t i = 0; i < element_count(tensor.dims); ++i) {
@@ -915,7 +957,7 @@ int main_with(const std::filesystem::path& folder) {
     for (const auto make :
          {quantised_cases, product_cases, fused_cases, small_cases, attention_cases, decoder_cases,
           table_cases, tree_cases, layout_cases, former_cases, packed_cases, turned_cases,
-          buffer_cases, mask_cases, rotary_cases, embedding_cases}) {
+          buffer_cases, mask_cases, rotary_cases, embedding_cases, standard_cases}) {
       for (Case& one : make(opset)) {
         const std::string name = fmt::format("{}_{}", one.name(), opset);
         const Status written = write(one, folder, name);

@@ -149,20 +149,38 @@ Refusal refusal_of_statistics(const Body& body) {
   return body.wants(1) || body.wants(2) ? "the outputs mean and inv_std_var" : "";
 }
 
+// Input 0, scale and shift, with the axes from the attribute's on as one, which is then the last; and what was made of them
+// with the axes of input 0.
+struct Normalised {
+  std::string x, scale, shift;
+};
+Normalised of_last_axis(Body& body) {
+  const std::int64_t axis = body.integer("axis", -1);
+  if (axis == -1) return {body.in(0), body.in(1), body.in(2)};
+  const std::string before = body.node("Slice", {body.node("Shape", {body.in(0)}), body.list({0}),
+                                                 body.list({axis}), body.list({0})});
+  const std::string dims =
+      body.node("Concat", {before, body.list({-1})}, {{"axis", std::int64_t{0}}});
+  return {body.node("Reshape", {body.in(0), dims}), body.reshaped(body.in(1), {-1}),
+          body.has(2) ? body.reshaped(body.in(2), {-1}) : ""};
+}
+void put_normalised(Body& body, const std::string& y) {
+  if (body.integer("axis", -1) == -1) return body.output(0, y);
+  body.output(0, body.node("Reshape", {y, body.node("Shape", {body.in(0)})}));
+}
+
 Refusal write_layer_normalization(Body& body) {
-  if (body.integer("axis", -1) != -1)
-    return fmt::format("the attribute axis = {}", body.integer("axis", -1));
   if (Refusal refusal = refusal_of_statistics(body); !refusal.empty()) return refusal;
-  body.output(0, layer_normalised(body, body.in(0), body.in(1), body.in(2),
-                                  body.real("epsilon", kEpsilon)));
+  const Normalised of = of_last_axis(body);
+  put_normalised(body,
+                 layer_normalised(body, of.x, of.scale, of.shift, body.real("epsilon", kEpsilon)));
   return {};
 }
 Refusal write_simplified_normalization(Body& body) {
-  if (body.integer("axis", -1) != -1)
-    return fmt::format("the attribute axis = {}", body.integer("axis", -1));
   if (Refusal refusal = refusal_of_statistics(body); !refusal.empty()) return refusal;
-  body.output(
-      0, root_mean_square_normalised(body, body.in(0), body.in(1), body.real("epsilon", kEpsilon)));
+  const Normalised of = of_last_axis(body);
+  put_normalised(body,
+                 root_mean_square_normalised(body, of.x, of.scale, body.real("epsilon", kEpsilon)));
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "arith/function.h"
+#include "arith/rounding.h"
 #include "base/check.h"
 #include "model/ops/elements.h"
 
@@ -69,17 +70,22 @@ bool holds_zero(const Tensor& tensor) {
   return false;
 }
 
-// C's division; the one quotient that does not fit wraps.
+// C's division. The one quotient that does not fit, of the least number and -1, saturates in formats that the processor
+// computes with (numbers.md); of 64 bits it wraps.
 template <typename W>
-W divide(W a, W b) {
+W divide(W a, W b, Format format) {
   if constexpr (std::is_signed_v<W>) {
-    if (b == -1) return static_cast<W>(0U - static_cast<std::uint64_t>(a));
+    if (b == -1) {
+      const W quotient = static_cast<W>(0U - static_cast<std::uint64_t>(a));
+      if (format_bytes(format) > 4) return quotient;
+      return std::min<W>(quotient, arith::integer_range(format).highest);
+    }
   }
   return a / b;
 }
 
 template <typename W>
-W integer_arithmetic(BinaryFunction function, W a, W b) {
+W integer_arithmetic(BinaryFunction function, W a, W b, Format format) {
   const auto x = static_cast<std::uint64_t>(a);
   const auto y = static_cast<std::uint64_t>(b);
   switch (function) {
@@ -90,7 +96,7 @@ W integer_arithmetic(BinaryFunction function, W a, W b) {
     case BinaryFunction::kMultiply:
       return static_cast<W>(x * y);
     case BinaryFunction::kDivide:
-      return divide(a, b);
+      return divide(a, b, format);
     case BinaryFunction::kMaximum:
       return std::max(a, b);
     case BinaryFunction::kMinimum:
@@ -180,7 +186,7 @@ Status arithmetic(const Call& call, std::vector<Tensor>& outputs) {
       if constexpr (std::is_floating_point_v<W>) {
         return float_arithmetic(function, a, b, format);
       } else {
-        return integer_arithmetic(function, a, b);
+        return integer_arithmetic(function, a, b, format);
       }
     });
   });

@@ -193,6 +193,7 @@ constexpr auto kOperators = std::to_array<Operator>({
   {"Upsample", "7 9", "mode:s=nearest|linear|bilinear scales:fs", 1, 2, resize_shape, resize},
   {"GridSample", "16 20 22", "align_corners:i mode:s=linear|cubic|bilinear|nearest|bicubic padding_mode:s=zeros|border|reflection", 2, 2, grid_sample_shape, grid_sample},
   {"RoiAlign", "10 16 22", "coordinate_transformation_mode:s=half_pixel|output_half_pixel mode:s=avg|max output_height:i output_width:i sampling_ratio:i spatial_scale:f", 3, 3, roi_align_shape, roi_align},
+  {"MaxRoiPool", "1 22", "pooled_shape:is spatial_scale:f", 2, 2, max_roi_pool_shape, max_roi_pool},
 
   // Attention.
   {"Attention", "23 24", "is_causal:i kv_num_heads:i q_num_heads:i qk_matmul_output_mode:i=0|1|2|3 scale:f softcap:f softmax_precision:i", 3, 7, attention_shape, attention},

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <span>
 
+#include "arith/rounding.h"
 #include "model/ops/elements.h"
 
 namespace tessera::model::ops {
@@ -278,6 +279,83 @@ Status roi_align(const Call& call, std::vector<Tensor>& outputs) {
       const Plane view{std::span(values).subspan(plane * size, size), {in[2], in[3]}};
       for (std::int64_t bin = 0; bin < dims[2] * dims[3]; ++bin) {
         out.set(position++, align_bin(view, bins, bin / dims[3], bin % dims[3], maximum));
+      }
+    }
+  }
+  return {};
+}
+
+// Inputs: the image, and regions [count, 5] as image x1 y1 x2 y2.
+Result<Outputs> max_roi_pool_shape(const Call& call) {
+  TESSERA_RETURN_IF_ERROR(call.require_float(0));
+  if (call.rank(0) != 4 || call.rank(1) != 2 || call.dims(1)[1] != 5) {
+    return invalid(fmt::format("an image of shape {} and regions of shape {}",
+                               shape_text(call.dims(0)), shape_text(call.dims(1))));
+  }
+  TESSERA_RETURN_IF_ERROR(call.require_same_format(0, 1));
+  const std::vector<std::int64_t> pooled = call.attribute_integers("pooled_shape", {});
+  if (pooled.size() != 2 || pooled[0] <= 0 || pooled[1] <= 0) {
+    return invalid("attribute 'pooled_shape' is not two lengths above 0");
+  }
+  return one_output(call.format(0), {call.dims(1)[0], call.dims(0)[1], pooled[0], pooled[1]});
+}
+
+namespace {
+
+// Of one axis of a region, the elements of each bin: whole ones, which bins may share. Sizes of bins are of binary32.
+struct Range {
+  std::int64_t begin = 0, end = 0;
+};
+std::vector<Range> ranges_of(double first, double last, std::int64_t bins, std::int64_t length) {
+  constexpr double kFarOutside = 1e9;
+  const auto whole = [=](double x) { return std::round(std::clamp(x, -kFarOutside, kFarOutside)); };
+  const auto single = [](double x) { return static_cast<double>(arith::f32_from_f64(x)); };
+  const double begin = std::isnan(first) ? 0.0 : whole(first);
+  const double extent = std::max((std::isnan(last) ? 0.0 : whole(last)) - begin + 1.0, 1.0);
+  const double size = single(extent / static_cast<double>(bins));
+  std::vector<Range> ranges;
+  for (std::int64_t bin = 0; bin < bins; ++bin) {
+    const auto edge = [&](double at) {
+      return static_cast<std::int64_t>(std::clamp(at + begin, 0.0, static_cast<double>(length)));
+    };
+    const auto at = static_cast<double>(bin);
+    ranges.push_back(
+        {edge(std::floor(single(at * size))), edge(std::ceil(single((at + 1.0) * size)))});
+  }
+  return ranges;
+}
+
+}  // namespace
+
+// The largest element of each bin, 0 where it has none.
+Status max_roi_pool(const Call& call, std::vector<Tensor>& outputs) {
+  const Shape& in = call.dims(0);
+  const Shape& dims = outputs[0].dims;
+  const double scale = call.attribute_float("spatial_scale", 1.0F);
+  const Reader<double> values(call.tensor(0)), regions(call.tensor(1));
+  const Writer<double> out(outputs[0]);
+  std::int64_t position = 0;
+  for (std::int64_t region = 0; region < dims[0]; ++region) {
+    const auto corner = [&](std::int64_t i) { return regions[region * 5 + i] * scale; };
+    const double image = regions[region * 5];
+    if (!(image >= 0.0 && image < static_cast<double>(in[0]))) {
+      return invalid(fmt::format("image {} is outside [0, {}]", image, in[0] - 1));
+    }
+    const std::vector<Range> rows = ranges_of(corner(2), corner(4), dims[2], in[2]);
+    const std::vector<Range> columns = ranges_of(corner(1), corner(3), dims[3], in[3]);
+    for (std::int64_t channel = 0; channel < dims[1]; ++channel) {
+      const std::int64_t plane = (static_cast<std::int64_t>(image) * in[1] + channel) * in[2];
+      for (std::int64_t bin = 0; bin < dims[2] * dims[3]; ++bin) {
+        const Range row = rows[static_cast<std::size_t>(bin / dims[3])];
+        const Range column = columns[static_cast<std::size_t>(bin % dims[3])];
+        double top = -HUGE_VAL;
+        for (std::int64_t y = row.begin; y < row.end; ++y) {
+          for (std::int64_t x = column.begin; x < column.end; ++x) {
+            top = std::max(top, values[(plane + y) * in[3] + x]);
+          }
+        }
+        const bool is_empty = row.begin >= row.end || column.begin >= column.end;
+        out.set(position++, is_empty ? 0.0 : top);
       }
     }
   }
