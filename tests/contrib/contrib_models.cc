@@ -915,6 +915,11 @@ std::vector<Case> standard_cases(std::int64_t opset) {
   cubic.output("y").model().node("GridSample", {"x", "g"}, {"y"},
                                  {{"mode", std::string(opset < 20 ? "bicubic" : "cubic")},
                                   {"padding_mode", std::string("border")}});
+  Case& crop = add("CropAndResize").input({2, 2, 6, 7}).floats("r", {3, 4}, -0.2f, 1.2f);
+  crop.whole<std::int32_t>("i", Format::kI32, {3}, 0, 1)
+      .whole<std::int32_t>("s", Format::kI32, {2}, 4, 5);
+  crop.node("CropAndResize", {"x", "r", "i", "s"}, {"y"}, {{"extrapolation_value", 2.0f}})
+      .output("y");
   Case& empty = add("RoiAlignOfAnEmptyRegion").input({1, 2, 5, 6}).floats("r", {2, 4}, 2, 2);
   empty.whole<std::int64_t>("i", Format::kI64, {2}, 0, 0)
       .output("y")

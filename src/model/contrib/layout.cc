@@ -174,6 +174,7 @@ Operators layout_operators() {
           {"Range", {write_range, {0, 1}}},
           {"GatherND", {write_gather_nd, {0, 1}}},
           {"GridSample", {write_grid_sample, {0, 1}}},
+          {"CropAndResize", {write_crop_and_resize, {0, 1, 2, 3}}},
           {"Unique", {write_unique, {0}}}};
 }
 

@@ -38,6 +38,7 @@ Operators removed_operators();
 
 // The last two axes exchanged, whatever is before them.
 std::string exchanged(Body& body, const std::string& x);
+Refusal write_crop_and_resize(Body& body);
 // Images [N, H, W, C] as [N, C, H, W], and back.
 std::string channels_first(Body& body, const std::string& x);
 std::string channels_last(Body& body, const std::string& x);
