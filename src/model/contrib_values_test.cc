@@ -340,6 +340,19 @@ TEST(ContribValues, GroupQueryAttentionHasTheRowsThatItsLengthSaysWhereNothingIs
   EXPECT_EQ(inputs_that_decide_shapes(*model, {}), std::vector<std::string>{"all"});
 }
 
+// As many as the new ones at least: a length that says fewer holds none of them.
+TEST(ContribValues, GroupQueryAttentionHasRoomForItsNewRows) {
+  ModelBuilder builder = of_a_buffer(0);
+  builder.initializer("none", real_list({1, 1, 0, 1}, {}));
+  Tensor zero = Tensor::zeros(Format::kI32, {});
+  builder.initializer("all", zero);
+  builder
+      .node("GroupQueryAttention", {"q", "k", "v", "none", "none", "len", "all"}, {"a", "nk", "y"},
+            one_head(), "it")
+      .domain("com.microsoft");
+  expect_near(folded(builder), {1, 1, 1, 1}, {9});
+}
+
 // What a node gives as a constant is one as well.
 TEST(ContribValues, GroupQueryAttentionReadsTheLengthOfAConstantNode) {
   ModelBuilder builder = of_a_buffer(2);

@@ -67,7 +67,7 @@ std::string rows_of_present(Body& body, const std::string& past, const std::stri
     return body.node("Add", {past, rows});
   }
   const std::string total = body.cast(body.in(6), onnx::TensorProto::INT64);
-  return body.node("Max", {past, body.reshaped(total, {1})});
+  return body.node("Max", {past, rows, body.reshaped(total, {1})});
 }
 
 // Past [B, shared, P, H] with the new rows [B, shared, S, H] in their places among T rows.
