@@ -53,7 +53,9 @@ foreach(row "COMMAND|tessera|science|neural networks on a virtual processor|This
 endforeach()
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
     "${soname} (= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})")
-set(CPACK_DEBIAN_COMMAND_PACKAGE_SUGGESTS libtessera-dev)
+# UCX is loaded where connections over it are asked for.
+set(CPACK_DEBIAN_COMMAND_PACKAGE_SUGGESTS "libtessera-dev, libucx0")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SUGGESTS libucx0)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/cmake/package/postinst)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/cmake/package/triggers)
 include(CPack)

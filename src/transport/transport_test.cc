@@ -153,6 +153,27 @@ struct Ucx {
   static Address address(const std::string&) { return {Medium::kUcx, "127.0.0.1", 0}; }
 };
 
+// What the process does at each signal: 0 by default, 1 nothing, else its own.
+std::vector<std::uintptr_t> what_signals_do() {
+  std::vector<std::uintptr_t> all;
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action{};
+    ::sigaction(signal, nullptr, &action);
+    all.push_back(reinterpret_cast<std::uintptr_t>(action.sa_handler));
+  }
+  return all;
+}
+
+// The first one here: what comes behind it has UCX loaded.
+TEST(Transport, UcxTakesNoSignalsOfTheProgram) {
+  if (!Transport::has_medium(Medium::kUcx)) GTEST_SKIP() << "this build has no UCX";
+  const std::vector<std::uintptr_t> before = what_signals_do();
+  const auto transport = Transport::create({}).value();
+  ASSERT_TRUE(transport->listen({Medium::kUcx, "127.0.0.1", 0}, {}).ok());
+  EXPECT_EQ(what_signals_do(), before);
+  EXPECT_EQ(before[SIGHUP - 1], reinterpret_cast<std::uintptr_t>(SIG_DFL));
+}
+
 template <typename Medium>
 class AnyMedium : public ::testing::Test {
  protected:

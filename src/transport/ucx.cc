@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <ucp/api/ucp.h>
-#include <ucs/config/global_opts.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include <utility>
 
 #include "transport/tcp.h"
+#include "transport/ucx_library.h"
 
 namespace tessera::transport {
 namespace {
@@ -26,9 +25,12 @@ constexpr std::size_t kPartsMax = 64;
 constexpr std::uint64_t kWindowBytes = std::uint64_t{8} << 20;
 constexpr unsigned kCreditMessage = 1;
 
+// Of what make() has loaded: nothing below is there without it.
+const UcxLibrary& ucx() { return *load_ucx().value(); }
+
 Error failed(const Address& address, const char* what, ucs_status_t status) {
   return {ErrorCode::kUnavailable,
-          fmt::format("{}: {}: {}", address.to_string(), what, ucs_status_string(status))};
+          fmt::format("{}: {}: {}", address.to_string(), what, ucx().status_string(status))};
 }
 
 class UcxStream;
@@ -37,25 +39,26 @@ class UcxStream;
 class Worker : public Pollable {
  public:
   static Result<std::shared_ptr<Worker>> make() {
+    TESSERA_RETURN_IF_ERROR(load_ucx());
     auto worker = std::make_shared<Worker>();
     const ucs_status_t status = worker->open();
     if (status == UCS_OK) return worker;
     return Error{ErrorCode::kUnavailable,
-                 fmt::format("UCX cannot be started: {}", ucs_status_string(status))};
+                 fmt::format("UCX cannot be started: {}", ucx().status_string(status))};
   }
   ~Worker() override {
-    if (worker_ != nullptr) ucp_worker_destroy(worker_);
-    if (context_ != nullptr) ucp_cleanup(context_);
+    if (worker_ != nullptr) ucx().worker_destroy(worker_);
+    if (context_ != nullptr) ucx().cleanup(context_);
   }
 
   std::mutex mutex;
   ucp_worker_h get() const { return worker_; }
   // With the mutex: what happens next is looked at.
-  void signal() { ucp_worker_signal(worker_); }
+  void signal() { ucx().worker_signal(worker_); }
 
   int event() const {
     int descriptor = -1;
-    ucp_worker_get_efd(worker_, &descriptor);
+    ucx().worker_get_efd(worker_, &descriptor);
     return descriptor;
   }
 
@@ -73,22 +76,24 @@ class Worker : public Pollable {
  private:
   ucs_status_t open() {
     // It prints what goes wrong, which is in our errors.
-    if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
+    if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucx().global_opts_set_value("LOG_LEVEL", "fatal");
     ucp_config_t* config = nullptr;
-    if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) {
+    if (const ucs_status_t status = ucx().config_read(nullptr, nullptr, &config);
+        status != UCS_OK) {
       return status;
     }
-    if (std::getenv("UCX_TLS") == nullptr) ucp_config_modify(config, "TLS", "tcp");
+    if (std::getenv("UCX_TLS") == nullptr) ucx().config_modify(config, "TLS", "tcp");
     ucp_params_t parameters{};
     parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
     parameters.features = UCP_FEATURE_STREAM | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
-    ucs_status_t status = ucp_init(&parameters, config, &context_);
-    ucp_config_release(config);
+    ucs_status_t status =
+        ucx().init_version(UCP_API_MAJOR, UCP_API_MINOR, &parameters, config, &context_);
+    ucx().config_release(config);
     if (status != UCS_OK) return status;
     ucp_worker_params_t worker{};
     worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-    status = ucp_worker_create(context_, &worker, &worker_);
+    status = ucx().worker_create(context_, &worker, &worker_);
     if (status != UCS_OK) return status;
     ucp_am_handler_param_t handler{};
     handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
@@ -96,7 +101,7 @@ class Worker : public Pollable {
     handler.id = kCreditMessage;
     handler.cb = take_credit;
     handler.arg = this;
-    return ucp_worker_set_am_recv_handler(worker_, &handler);
+    return ucx().worker_set_am_recv_handler(worker_, &handler);
   }
 
   static ucs_status_t take_credit(void* self, const void* header, std::size_t header_bytes, void*,
@@ -130,7 +135,7 @@ class UcxStream : public ByteStream {
     };
     parameters.err_handler.arg = this;
     parameters.user_data = this;
-    const ucs_status_t status = ucp_ep_create(worker_->get(), &parameters, &endpoint_);
+    const ucs_status_t status = ucx().ep_create(worker_->get(), &parameters, &endpoint_);
     if (status == UCS_OK) worker_->streams[endpoint_] = this;
     return status;
   }
@@ -146,7 +151,7 @@ class UcxStream : public ByteStream {
   IoResult read(MutableBytes target) override {
     const std::lock_guard lock(worker_->mutex);
     if (chunk_ == nullptr && endpoint_ != nullptr) {
-      const ucs_status_ptr_t data = ucp_stream_recv_data_nb(endpoint_, &chunk_bytes_);
+      const ucs_status_ptr_t data = ucx().stream_recv_data_nb(endpoint_, &chunk_bytes_);
       if (data != nullptr && !UCS_PTR_IS_ERR(data)) chunk_ = data;
       if (UCS_PTR_IS_ERR(data)) fail(UCS_PTR_STATUS(data));
     }
@@ -164,9 +169,9 @@ class UcxStream : public ByteStream {
     const std::lock_guard lock(worker_->mutex);
     if (failure_ != UCS_OK || endpoint_ == nullptr) return nothing();
     if (sending_ != nullptr) {
-      const ucs_status_t status = ucp_request_check_status(sending_);
+      const ucs_status_t status = ucx().request_check_status(sending_);
       if (status == UCS_INPROGRESS) return {};
-      ucp_request_free(std::exchange(sending_, nullptr));
+      ucx().request_free(std::exchange(sending_, nullptr));
       if (status == UCS_OK) return {.state = IoState::kDone, .bytes = sending_bytes_};
       fail(status);
       return nothing();
@@ -183,14 +188,14 @@ class UcxStream : public ByteStream {
     parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     parameters.flags = UCP_EP_CLOSE_FLAG_FORCE;
     const ucs_status_ptr_t closing =
-        ucp_ep_close_nbx(std::exchange(endpoint_, nullptr), &parameters);
+        ucx().ep_close_nbx(std::exchange(endpoint_, nullptr), &parameters);
     // Forced, it ends by itself; until then UCX may still read what was to be sent.
     const auto finish = [this](ucs_status_ptr_t request) {
       if (request == nullptr || UCS_PTR_IS_ERR(request)) return;
-      while (ucp_request_check_status(request) == UCS_INPROGRESS) {
-        ucp_worker_progress(worker_->get());
+      while (ucx().request_check_status(request) == UCS_INPROGRESS) {
+        ucx().worker_progress(worker_->get());
       }
-      ucp_request_free(request);
+      ucx().request_free(request);
     };
     finish(closing);
     finish(std::exchange(sending_, nullptr));
@@ -203,14 +208,14 @@ class UcxStream : public ByteStream {
   IoResult nothing() const {
     if (failure_ == UCS_OK) return {};
     if (failure_ == UCS_ERR_CONNECTION_RESET) return {.state = IoState::kEnd};
-    return {.state = IoState::kFailed, .why = ucs_status_string(failure_)};
+    return {.state = IoState::kFailed, .why = ucx().status_string(failure_)};
   }
   void fail(ucs_status_t status) {
     if (failure_ == UCS_OK) failure_ = status;
     wake();
   }
   void release_chunk() {
-    ucp_stream_data_release(endpoint_, std::exchange(chunk_, nullptr));
+    ucx().stream_data_release(endpoint_, std::exchange(chunk_, nullptr));
     chunk_taken_ = 0;
   }
 
@@ -236,7 +241,7 @@ class UcxStream : public ByteStream {
     };
     parameters.user_data = this;
     const ucs_status_ptr_t request =
-        ucp_stream_send_nbx(endpoint_, parts_.data(), count, &parameters);
+        ucx().stream_send_nbx(endpoint_, parts_.data(), count, &parameters);
     if (request == nullptr) return {.state = IoState::kDone, .bytes = sending_bytes_};
     if (UCS_PTR_IS_ERR(request)) {
       fail(UCS_PTR_STATUS(request));
@@ -256,11 +261,11 @@ class UcxStream : public ByteStream {
     parameters.flags = UCP_AM_SEND_FLAG_REPLY;
     parameters.cb.send = [](void* request, ucs_status_t, void* kept) {
       delete static_cast<std::uint64_t*>(kept);
-      ucp_request_free(request);
+      ucx().request_free(request);
     };
     parameters.user_data = number;
-    const ucs_status_ptr_t request =
-        ucp_am_send_nbx(endpoint_, kCreditMessage, number, sizeof *number, nullptr, 0, &parameters);
+    const ucs_status_ptr_t request = ucx().am_send_nbx(endpoint_, kCreditMessage, number,
+                                                       sizeof *number, nullptr, 0, &parameters);
     if (request == nullptr || UCS_PTR_IS_ERR(request)) delete number;
     worker_->signal();
   }
@@ -294,7 +299,7 @@ ucs_status_t Worker::take_credit(void* self, const void* header, std::size_t hea
 void Worker::finish() {
   constexpr int kRounds = 200;
   const std::lock_guard lock(mutex);
-  for (int i = 0; i < kRounds; ++i) ucp_worker_progress(worker_);
+  for (int i = 0; i < kRounds; ++i) ucx().worker_progress(worker_);
 }
 
 bool Worker::on_ready() {
@@ -302,18 +307,18 @@ bool Worker::on_ready() {
   bool is_busy = false;
   {
     const std::lock_guard lock(mutex);
-    while (ucp_worker_progress(worker_) != 0) {
+    while (ucx().worker_progress(worker_) != 0) {
     }
     std::array<ucp_stream_poll_ep_t, 64> ready{};
     for (;;) {
-      const ssize_t count = ucp_stream_worker_poll(worker_, ready.data(), ready.size(), 0);
+      const ssize_t count = ucx().stream_worker_poll(worker_, ready.data(), ready.size(), 0);
       for (ssize_t i = 0; i < count; ++i) {
         static_cast<UcxStream*>(ready[static_cast<std::size_t>(i)].user_data)->wake();
       }
       if (count < static_cast<ssize_t>(ready.size())) break;
     }
     calls.swap(accepted);
-    is_busy = ucp_worker_arm(worker_) == UCS_ERR_BUSY;
+    is_busy = ucx().worker_arm(worker_) == UCS_ERR_BUSY;
   }
   for (const auto& call : calls) call();
   return is_busy;
@@ -325,7 +330,7 @@ class UcxListening : public Ucx::Listening {
       : worker_(std::move(worker)), on_stream_(std::move(on_stream)) {}
   ~UcxListening() override {
     const std::lock_guard lock(worker_->mutex);
-    if (listener_ != nullptr) ucp_listener_destroy(listener_);
+    if (listener_ != nullptr) ucx().listener_destroy(listener_);
   }
   const Address& address() const override { return address_; }
 
@@ -339,11 +344,11 @@ class UcxListening : public Ucx::Listening {
                                  static_cast<UcxListening*>(self)->accept(request);
                                },
                                this};
-    ucs_status_t status = ucp_listener_create(worker_->get(), &parameters, &listener_);
+    ucs_status_t status = ucx().listener_create(worker_->get(), &parameters, &listener_);
     if (status != UCS_OK) return failed(address, "cannot listen there", status);
     ucp_listener_attr_t attributes{};
     attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
-    status = ucp_listener_query(listener_, &attributes);
+    status = ucx().listener_query(listener_, &attributes);
     if (status != UCS_OK) return failed(address, "cannot listen there", status);
     address_ = address_of(attributes.sockaddr);
     worker_->signal();
@@ -361,7 +366,7 @@ class UcxListening : public Ucx::Listening {
     ucp_conn_request_attr_t attributes{};
     attributes.field_mask = UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ADDR;
     Peer peer;
-    if (ucp_conn_request_query(request, &attributes) == UCS_OK) {
+    if (ucx().conn_request_query(request, &attributes) == UCS_OK) {
       peer.address = address_of(attributes.client_address);
     }
     auto stream = std::make_shared<std::unique_ptr<UcxStream>>(

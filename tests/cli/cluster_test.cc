@@ -2,8 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 
+#include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "command.h"
 
@@ -35,8 +39,8 @@ class Tried {
     return tessera(arguments);
   }
   // Its status.
-  int end() {
-    kill(process_, SIGTERM);
+  int end(int signal = SIGTERM) {
+    kill(process_, signal);
     while (!read_line(pipe_).empty()) {
     }
     return pclose(std::exchange(pipe_, nullptr));
@@ -90,6 +94,32 @@ TEST(ClusterCommand, TriesAClusterAndShowsWhatIsInIt) {
   EXPECT_THAT(cluster.ask({"events"}).out, HasSubstr("'a': its tenant gives it back"));
   EXPECT_EQ(cluster.ask({"pool", "--json"}).json()["allocs"], json::array());
   EXPECT_EQ(cluster.end(), 0);
+}
+
+// What has nothing to give back is ended by the system: no library may have taken the signal before.
+TEST(ClusterCommand, WhatWaitsForAMasterIsEndedByItsTerminal) {
+  prepare();
+  const std::string command =
+      "echo $$; exec " TESSERA_PROGRAM
+      " run relu.onnx --arch cloud16 --device 'cluster:127.0.0.1:1?patience=60' 2>&1";
+  FILE* const pipe = popen(command.c_str(), "r");
+  const int process = std::stoi(read_line(pipe));
+  const std::filesystem::path threads = "/proc/" + std::to_string(process) + "/task";
+  const auto count = [&] {
+    return std::distance(std::filesystem::directory_iterator(threads), {});
+  };
+  while (count() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  kill(process, SIGHUP);
+  EXPECT_EQ(read_line(pipe), "");
+  const int status = pclose(pipe);
+  // The shell may stand between us and the program, or have become it.
+  EXPECT_EQ(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), 128 + SIGHUP);
+}
+
+TEST(ClusterCommand, APartOfItEndsWellWithItsTerminal) {
+  Tried cluster("--nodes 1");
+  ASSERT_EQ(cluster.start().value("event", ""), "start");
+  EXPECT_EQ(cluster.end(SIGHUP), 0);
 }
 
 // The suite of the figures with a small cluster in simulation; the running one is of processes in any case.

@@ -21,14 +21,15 @@ using ::testing::HasSubstr;
 // A program in the background that says events in lines.
 class Serve {
  public:
-  explicit Serve(const std::string& options) {
+  explicit Serve(const std::string& options, const std::string& shell_does_before = "") {
     prepare();
     std::filesystem::create_directories("served/relu/1");
     std::filesystem::copy_file("relu.onnx", "served/relu/1/model.onnx",
                                std::filesystem::copy_options::overwrite_existing);
     // The shell says its number and becomes the program.
-    const std::string command = "echo $$; exec " + std::string(TESSERA_PROGRAM) +
-                                " serve --model-repository served --http-port 0 --json " + options;
+    const std::string command =
+        "echo $$; " + shell_does_before +
+        "exec " TESSERA_PROGRAM " serve --model-repository served --http-port 0 --json " + options;
     pipe_ = popen(command.c_str(), "r");
     process_ = std::stoi(read_line(pipe_));
     while (port_ == 0 || !ready_) {
@@ -55,14 +56,15 @@ class Serve {
     return answer.ok() ? std::move(*answer) : http::Answer{};
   }
   // The last event, and its status 0.
-  json end() {
-    kill(process_, SIGTERM);
+  json end(int signal = SIGTERM) {
+    tell(signal);
     json last;
     for (std::string text = read_line(pipe_); !text.empty(); text = read_line(pipe_))
       last = json::parse(text);
     EXPECT_EQ(pclose(std::exchange(pipe_, nullptr)), 0);
     return last;
   }
+  void tell(int signal) const { kill(process_, signal); }
   bool is_ready() const { return ready_; }
   int port() const { return port_; }
   const json& start() const { return start_; }  // the event
@@ -98,6 +100,20 @@ TEST(ServeCommand, AnswersUntilASignalAndEndsWell) {
   ASSERT_EQ(answer.status, 200) << answer.body;
   const json found = json::parse(answer.body).at("outputs")[0].at("data");
   for (int i = 0; i < 16; ++i) EXPECT_EQ(found[static_cast<std::size_t>(i)], std::max(0, i - 8));
+  EXPECT_EQ(serve.ask("/v2/health/ready").status, 200);
+  EXPECT_EQ(serve.end(), json({{"event", "end"}, {"all_answered", true}}));
+}
+
+TEST(ServeCommand, EndsWellWithItsTerminal) {
+  Serve serve("");
+  ASSERT_TRUE(serve.is_ready());
+  EXPECT_EQ(serve.end(SIGHUP), json({{"event", "end"}, {"all_answered", true}}));
+}
+
+TEST(ServeCommand, StaysWithoutItsTerminalWhereHangUpsAreIgnoredAsByNohup) {
+  Serve serve("", "trap '' HUP; ");
+  ASSERT_TRUE(serve.is_ready());
+  serve.tell(SIGHUP);
   EXPECT_EQ(serve.ask("/v2/health/ready").status, 200);
   EXPECT_EQ(serve.end(), json({{"event", "end"}, {"all_answered", true}}));
 }

@@ -3,20 +3,17 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <chrono>
-#include <csignal>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "dashboard/page.h"
 #include "tessera/runtime.h"
+#include "tools/service/until_end.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/standard_streams.h"
 
 namespace tessera::tools {
 namespace {
-
-std::atomic<bool> view_interrupted = false;
 
 // What a tenant's thread keeps busy.
 struct Served {
@@ -102,18 +99,12 @@ Status view_tenants(const VirtualCard& card, const std::vector<CardTenant>& tena
   }
   TESSERA_TRY(const LiveView view, runtime.open_live_view(view_options));
   TESSERA_RETURN_IF_ERROR(print_url(options, view.url()));
-  std::signal(SIGINT, [](int) { view_interrupted = true; });
-  std::signal(SIGTERM, [](int) { view_interrupted = true; });
+  end_on_signals();
   std::atomic<bool> over = false;
   {
     std::vector<std::jthread> threads;
     for (Served& served : all) threads.emplace_back([&] { serve(served, over); });
-    const auto begin = std::chrono::steady_clock::now();
-    while (!view_interrupted) {
-      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-      if (options.seconds > 0 && elapsed.count() >= options.seconds) break;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
+    wait_until_end(options.seconds);
     over = true;
   }
   return print_end(options, all);

@@ -1,10 +1,7 @@
 // tessera serve: the Open Inference Protocol over HTTP and gRPC for a folder of models.
 #include <fmt/format.h>
 
-#include <atomic>
 #include <chrono>
-#include <csignal>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -21,19 +18,17 @@
 #include "tools/service/arguments.h"
 #include "tools/service/process.h"
 #include "tools/service/service_manager.h"
+#include "tools/service/until_end.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/standard_streams.h"
 
 namespace tessera::tools {
 namespace {
 
-std::atomic<bool> serve_interrupted = false;
-
-// What people and programs read: each line is one event, and goes out at once.
+// What people and programs read.
 void tell(const ServeArguments& arguments, const nlohmann::json& document,
           const std::string& text) {
-  show_lines(arguments.json ? json_line(document) + "\n" : text + "\n");
-  std::fflush(stdout);
+  tell_event(arguments.json, document, text);
 }
 
 http::Limits limits_of(const ServeArguments& arguments) {
@@ -64,16 +59,6 @@ Result<Secrets> read_secrets(const ServeArguments& arguments) {
   TESSERA_TRY(secrets.certificate, read_text_file(arguments.certificate, limits));
   TESSERA_TRY(secrets.key, read_text_file(arguments.key, limits));
   return secrets;
-}
-
-// Until it is time or an interrupt.
-void wait_for_end(const ServeArguments& arguments) {
-  const auto begin = std::chrono::steady_clock::now();
-  while (!serve_interrupted) {
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    if (arguments.seconds > 0 && elapsed.count() >= arguments.seconds) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
 }
 
 // What listens, besides the service itself.
@@ -223,12 +208,11 @@ Status serve_models(const ServeArguments& arguments) {
   serve::HttpFront front(*service);
   TESSERA_TRY(Listeners listeners, listen(arguments, secrets, *service, front));
   // Before it is told: whoever reads that it serves may end it.
-  std::signal(SIGINT, [](int) { serve_interrupted = true; });
-  std::signal(SIGTERM, [](int) { serve_interrupted = true; });
+  end_on_signals();
   tell_start(arguments, listeners);
   tell_service_manager("READY=1");
   TESSERA_RETURN_IF_ERROR(check_standard_output());
-  wait_for_end(arguments);
+  wait_until_end(arguments.seconds);
   tell_service_manager("STOPPING=1");
   TESSERA_RETURN_IF_ERROR(end_service(arguments, *service, listeners));
   return trace == nullptr ? Status() : trace->status();

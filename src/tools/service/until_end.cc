@@ -37,8 +37,14 @@ void tell_event(bool json, const nlohmann::json& document, const std::string& te
 
 void end_on_signals() {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write
-  std::signal(SIGINT, [](int) { interrupted = true; });
-  std::signal(SIGTERM, [](int) { interrupted = true; });
+  const auto interrupt = [](int) { interrupted = true; };
+  std::signal(SIGINT, interrupt);
+  std::signal(SIGTERM, interrupt);
+  // The end of a terminal or a session, which nohup has a program ignore.
+  struct sigaction before{};
+  const bool is_ignored =
+      ::sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
+  if (!is_ignored) std::signal(SIGHUP, interrupt);
 }
 
 bool was_interrupted() { return interrupted; }

@@ -8,7 +8,8 @@ namespace tessera::tools {
 
 // One event, which goes out at once: a JSON object or a text.
 void tell_event(bool json, const nlohmann::json& document, const std::string& text);
-// Before the first of the next: SIGINT and SIGTERM end wait_until_end().
+// Before the first of the next: SIGINT, SIGTERM and, unless it is ignored from the start on, SIGHUP end
+// wait_until_end().
 void end_on_signals();
 // Until the time is over (0: never), or a signal; with `input` until standard input ends, too.
 void wait_until_end(double seconds, bool input = false);

@@ -1,9 +1,7 @@
 // tessera watch: a model that runs again and again through a pipeline, behind a live page.
 #include <fmt/format.h>
 
-#include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <mutex>
@@ -14,6 +12,7 @@
 #include "tessera/runtime.h"
 #include "tools/bench/repeated_inputs.h"
 #include "tools/files/tensor_file.h"
+#include "tools/service/until_end.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/standard_streams.h"
 #include "tools/verb.h"
@@ -30,8 +29,6 @@ struct WatchArguments {
   double pace = 0, seconds = 0;
   bool timing_only = false, tune = false;
 };
-
-std::atomic<bool> watch_interrupted = false;
 
 // How the tasks ended, by callbacks of the runtime's threads.
 struct WatchOutcomes {
@@ -85,7 +82,7 @@ Status keep_busy(const WatchArguments& arguments, Stream& stream, WatchOutcomes&
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
     return arguments.seconds > 0 && elapsed.count() >= arguments.seconds;
   };
-  while (!watch_interrupted && !over() && !outcomes.failed()) {
+  while (!was_interrupted() && !over() && !outcomes.failed()) {
     if (!stream.wait_for_room(std::chrono::milliseconds(50))) continue;
     SubmitOptions options;
     options.callback = [&outcomes](TaskOutcome outcome) { outcomes.note(std::move(outcome)); };
@@ -133,8 +130,7 @@ Status watch(const WatchArguments& arguments) {
     TESSERA_TRY(recording, runtime.record_events(arguments.record));
   }
   TESSERA_RETURN_IF_ERROR(print_start(arguments, view.url()));
-  std::signal(SIGINT, [](int) { watch_interrupted = true; });
-  std::signal(SIGTERM, [](int) { watch_interrupted = true; });
+  end_on_signals();
   WatchOutcomes outcomes(inputs);
   const auto begin = std::chrono::steady_clock::now();
   Stream stream = pipeline.open_stream();
