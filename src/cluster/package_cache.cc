@@ -12,18 +12,25 @@ namespace tessera::cluster {
 Result<Network> PackageCache::read(std::span<const std::byte> bytes) const {
   if (package::file_kind(bytes) == package::FileKind::kProgram) {
     TESSERA_TRY(isa::Program program, package::parse_program(bytes, "program"));
-    return network::network_from_program(std::move(program), "program", "");
+    TESSERA_TRY(const ChipConfig* const chip,
+                chip_for("program", program.chip_name, program.chip_fingerprint));
+    return network::network_from_program(std::move(program), "program", *chip);
   }
   TESSERA_TRY(package::Package package, package::parse_package(bytes, "package"));
+  TESSERA_TRY(const ChipConfig* const chip,
+              chip_for("package", package.chip_name, package.chip_fingerprint));
+  return network::network_from_package(std::move(package), *chip);
+}
+
+Result<const ChipConfig*> PackageCache::chip_for(const char* what, const std::string& name,
+                                                 std::uint64_t of_fingerprint) const {
   for (const ChipConfig& chip : chips_) {
-    if (fingerprint(chip) == package.chip_fingerprint) {
-      return network::network_from_package(std::move(package), chip);
-    }
+    if (fingerprint(chip) == of_fingerprint) return &chip;
   }
   return Error{ErrorCode::kInvalidArgument,
-               fmt::format("the package was compiled for '{}' (fingerprint {:016x}), of which this "
+               fmt::format("the {} was compiled for '{}' (fingerprint {:016x}), of which this "
                            "node has no card",
-                           package.chip_name, package.chip_fingerprint)};
+                           what, name, of_fingerprint)};
 }
 
 Status PackageCache::put(const std::string& digest, std::span<const std::byte> bytes) {

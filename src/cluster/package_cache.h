@@ -37,6 +37,9 @@ class PackageCache {
     std::shared_ptr<const NetworkState> network;  // shared with those who have loaded it
   };
   Result<Network> read(std::span<const std::byte> bytes) const;
+  Result<const ChipConfig*> chip_for(const char* what, const std::string& name,
+                                     std::uint64_t of_fingerprint) const;
+
   const std::int64_t bytes_max_;
   const std::vector<ChipConfig> chips_;
   std::mutex mutex_;          // of what follows

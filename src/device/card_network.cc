@@ -55,7 +55,9 @@ Result<CardNetwork> compile_for_card(const NetworkState& network, const ChipConf
   TESSERA_TRY(compile::SharedProgram shared,
               network::program_for_cores(network, placement, split, cores_per_image));
   CardNetwork result;
-  result.splits = network::layer_splits(network.graph(), chip, placement, shared);
+  result.splits = network.program != nullptr
+                      ? std::vector<LayerSplit>(shared.card.cores.front().hints.size())
+                      : network::layer_splits(network.graph(), chip, placement, shared);
   result.places = places_of(placement, chip);
   result.filled_in = shared.filled_in;
   result.program = std::move(shared.card);

@@ -63,6 +63,26 @@ Result<compile::SharedProgram> program_for_team(const NetworkState& network,
   return fastest_program(network, team, chooser == nullptr ? own : *chooser);
 }
 
+// A linked program as it is, which is one for one core: nothing is cut, and no layer is compiled.
+Result<compile::SharedProgram> shares_of_program(const NetworkState& network, std::size_t cores) {
+  if (cores > 1) {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("'{}' is a program for one core, and here are {}; take one core, or "
+                             "give the package or the model, which is made ready for any number",
+                             network.path, cores)};
+  }
+  if (!runs_one_core_program(network.chip)) {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("'{}' is a program, which a card of '{}' does not run as it is, since "
+                             "its features leave out handing over results or loading beside "
+                             "arithmetic; give the package or the model",
+                             network.path, network.chip.name)};
+  }
+  compile::SharedProgram shared;
+  shared.card.cores.push_back(*network.program);
+  return shared;
+}
+
 Result<compile::SharedProgram> proved(const NetworkState& network, const CardPlacement& placement,
                                       compile::SharedProgram shared) {
   shared.card.cards = placement.cards;
@@ -85,7 +105,10 @@ Result<compile::SharedProgram> program_for_cores(const NetworkState& network,
                                                  int cores_per_image,
                                                  compile::SplitChooser* chooser) {
   const auto cores = static_cast<int>(placement.core.size());
-  TESSERA_RETURN_IF_ERROR(check_package(network, fmt::format("running on {} cores", cores)));
+  if (network.program != nullptr) {
+    TESSERA_TRY(compile::SharedProgram shared, shares_of_program(network, placement.core.size()));
+    return proved(network, placement, std::move(shared));
+  }
   const CardFeatures& features = network.chip.card.features;
   const int of_team = cores_per_image == 0 ? cores : cores_per_image;
   TESSERA_CHECK(of_team >= 1 && cores % of_team == 0, "{} cores in teams of {}", cores, of_team);

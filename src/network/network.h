@@ -78,6 +78,9 @@ Status check_architecture(const std::string& chip_name, std::uint64_t chip_finge
                           const ChipConfig& chip);
 // Proves the program. `arch` empty: the one that is built in and has the program's chip's name.
 Result<Network> network_from_program(isa::Program program, const std::string& name,
+                                     const ChipConfig& chip);  // which it is for
+// The same for the architecture that it names, or that is given.
+Result<Network> network_from_program(isa::Program program, const std::string& name,
                                      const std::string& arch);
 
 // As of a network with inputs and outputs for each of so many images, which a run makes at once.

@@ -49,11 +49,16 @@ Result<Placement> placement_of(const isa::Program& program, const std::string& n
 
 Result<Network> network_from_program(isa::Program program, const std::string& name,
                                      const std::string& arch) {
+  const auto chip = chip_of(program, arch);
+  if (!chip.ok()) return chip.error().with_context("'" + name + "'");
+  return network_from_program(std::move(program), name, *chip);
+}
+
+Result<Network> network_from_program(isa::Program program, const std::string& name,
+                                     const ChipConfig& chip) {
   auto state = std::make_shared<NetworkState>();
   state->path = name;
-  auto chip = chip_of(program, arch);
-  if (!chip.ok()) return chip.error().with_context("'" + name + "'");
-  state->chip = std::move(*chip);
+  state->chip = chip;
   const Status proved = isa::verify_program(program, state->chip);
   if (!proved.ok()) return proved.error().with_context("'" + name + "'");
   set_edges(edges_of(program.inputs), state->inputs, state->device_inputs, state->input_layouts);

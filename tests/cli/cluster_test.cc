@@ -122,6 +122,33 @@ TEST(ClusterCommand, APartOfItEndsWellWithItsTerminal) {
   EXPECT_EQ(cluster.end(SIGHUP), 0);
 }
 
+TEST(ClusterCommand, RunsAProgramOfOneCoreAndSaysWhatItDoesOtherwise) {
+  Tried cluster("--nodes 1");
+  const std::string device = "cluster:" + cluster.start().value("master", "");
+  ASSERT_EQ(tessera({"compile", "small.onnx", "--arch", "cloud16", "-o", "p.tpkg"}).status, 0);
+  ASSERT_EQ(tessera({"link", "p.tpkg", "-o", "p.tprog"}).status, 0);
+  ASSERT_EQ(tessera({"link", "p.tpkg", "--cores", "4", "-o", "p4.tprog"}).status, 0);
+  ASSERT_EQ(tessera({"run", "p.tprog", "--output", "here"}).status, 0);
+  const CommandResult there = tessera({"run", "p.tprog", "--device", device, "--output", "there"});
+  ASSERT_EQ(there.status, 0) << there.err;
+  EXPECT_EQ(read_text("there/y.npy"), read_text("here/y.npy"));
+  const auto error = [&](const std::vector<std::string>& arguments) {
+    const CommandResult result = tessera(arguments);
+    EXPECT_EQ(result.status, 1);
+    return result.err;
+  };
+  EXPECT_EQ(error({"run", "p4.tprog", "--device", device}),
+            "tessera run: 'p4.tprog' is a program for 4 cores; a processor of a cluster takes one "
+            "for one core ('tessera link' without --cores), or the package or the model, which its "
+            "node makes ready for the cores that there are   [unsupported]\n");
+  EXPECT_THAT(error({"run", "p.tprog", "--device", device + "?cores=2"}),
+              HasSubstr("'p.tprog' is a program for one core, and here are 2; take one core"));
+  EXPECT_EQ(
+      error({"run", "p.tprog", "--unverified", "--device", device}),
+      "tessera run: --unverified is for programs on a device of this machine; the device is " +
+          device + "   [invalid argument]\n");
+}
+
 // The suite of the figures with a small cluster in simulation; the running one is of processes in any case.
 TEST(ClusterCommand, MeasuresAllocationsAndTheSchedulerOfALargeCluster) {
   const CommandResult result =

@@ -9,6 +9,7 @@
 #include "../runtime/card_models.h"
 #include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
+#include "link/link.h"
 #include "local_cluster.h"
 #include "model/testing/attention_model.h"
 #include "network/network.h"
@@ -78,6 +79,47 @@ TEST(RemoteDevice, HasTheBitsCyclesAndTimelineOfAVirtualProcessorHere) {
       expect_equal(*there, here);
     }
   }
+}
+
+// Its package, linked for one core.
+Network program_of(const Network& network) {
+  const NetworkState& state = network.state();
+  return network::network_from_program(link::link(state.package, state.chip).value(), "p", "")
+      .value();
+}
+
+TEST(RemoteDevice, AProgramForOneCoreHasTheBitsAndCyclesThatItHasHere) {
+  const LocalCluster cluster;
+  int turn = 0;
+  for (const Sample& model : {Sample(residual_network(1, 24)), Sample(network_with_host_step())}) {
+    const Network program = program_of(model.network);
+    const VirtualCard card = VirtualCard::open().value();
+    Session here = Session::open(program, {.processor = testing::take(card, {.cores = 1})}).value();
+    auto there =
+        Session::open(program, {.cluster = cluster.address("name=p" + std::to_string(turn++))});
+    ASSERT_TRUE(there.ok()) << there.error().to_string();
+    const auto run = there->run(model.inputs);
+    ASSERT_TRUE(run.ok()) << run.error().to_string();
+    EXPECT_TRUE(run->outputs == model.outputs);
+    EXPECT_EQ(run->cycles, here.run(model.inputs).value().cycles);
+    EXPECT_EQ(run->layers.size(), program.state().program->hints.size());
+  }
+  const Network program = program_of(residual_network(1, 24));
+  EXPECT_THAT(error_of(Session::open(program, {.cluster = cluster.address("cores=4&name=q")})),
+              ::testing::HasSubstr("'p' is a program for one core, and here are 4; take one core, "
+                                   "or give the package or the model"));
+}
+
+TEST(RemoteDevice, AProgramKeepsItsCoreWhenItIsToGetOthers) {
+  const LocalCluster cluster;
+  const Sample model(residual_network(1, 24));
+  auto session = Session::open(program_of(model.network), {.cluster = cluster.address("name=p")});
+  ASSERT_TRUE(session.ok()) << session.error().to_string();
+  const auto refused = cluster.ask({{"call", "resize"}, {"alloc", "p"}, {"cores", 2}});
+  EXPECT_THAT(error_of(refused), ::testing::HasSubstr("a program for one core"));
+  const auto run = session->run(model.inputs);
+  ASSERT_TRUE(run.ok()) << run.error().to_string();
+  EXPECT_TRUE(run->outputs == model.outputs);
 }
 
 TEST(RemoteDevice, AcquiresAnewWhatWasGivenBackWhileItWasAway) {

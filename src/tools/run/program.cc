@@ -115,6 +115,35 @@ Status check_streamed(const RunArguments& arguments, const isa::CardProgram& pro
 
 bool is_program(const std::string& path) { return network::is_program_file(path); }
 
+Result<Network> load_program_for_cluster(const RunArguments& arguments, FileRoles& roles) {
+  const char* const here = !arguments.stream.empty()       ? "--stream"
+                           : !arguments.stream_out.empty() ? "--out"
+                           : arguments.unverified          ? "--unverified"
+                                                           : nullptr;
+  if (here != nullptr) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} is for programs on a device of this machine; the device is {}",
+                             here, arguments.device)};
+  }
+  TESSERA_RETURN_IF_ERROR(check_options(arguments));
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  const std::string& path = arguments.model.model;
+  const std::string arch = arguments.arch_given ? arguments.model.arch : "";
+  TESSERA_TRY(
+      isa::CardProgram program,
+      read_card_program({.path = path, .arch = arch, .weights = arguments.model.weights}, roles));
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  if (program.cores.size() == 1) {
+    return network::network_from_program(std::move(program.cores.front()), path, arch);
+  }
+  return Error{
+      ErrorCode::kUnsupported,
+      fmt::format("'{}' is a program for {} cores; a processor of a cluster takes one for "
+                  "one core ('tessera link' without --cores), or the package or the model, "
+                  "which its node makes ready for the cores that there are",
+                  path, program.cores.size())};
+}
+
 Status run_program(const RunArguments& asked) {
   TESSERA_RETURN_IF_ERROR(check_options(asked));
   RunArguments arguments = asked;

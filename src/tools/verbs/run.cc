@@ -77,10 +77,12 @@ Status run(const RunArguments& arguments) {
   TESSERA_RETURN_IF_ERROR(check_cores(arguments));
   if (!arguments.others.empty()) return run_shared(arguments);
   TESSERA_RETURN_IF_ERROR(check_alone(arguments));
-  if (is_program(arguments.model.model)) return run_program(arguments);
-  TESSERA_RETURN_IF_ERROR(check_no_program_options(arguments));
+  const bool has_program = is_program(arguments.model.model);
+  if (has_program && !is_remote) return run_program(arguments);
+  if (!has_program) TESSERA_RETURN_IF_ERROR(check_no_program_options(arguments));
   FileRoles roles = file_roles(arguments);
-  auto loaded = arguments.model.load(roles);
+  auto loaded =
+      has_program ? load_program_for_cluster(arguments, roles) : arguments.model.load(roles);
   if (!loaded.ok()) {
     if (is_remote || !comes_in_parts(arguments, loaded.error())) return loaded.error();
     return run_in_parts(arguments, device, loaded.error(), std::move(roles));
