@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "transport/tls_files.h"
 
 namespace tessera::transport {
 namespace {
@@ -20,6 +21,12 @@ constexpr std::size_t kPartsMax = 64;  // of one system call
 
 // Buffers begin at lines of the cache.
 constexpr std::size_t round_up_to_line(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Of a plain connection: whether the peer begins with a record of TLS, a handshake or an alert.
+bool is_tls_record(ConstBytes first) {
+  constexpr std::byte kAlert{21}, kHandshake{22}, kMajor{3};
+  return first.size() >= 2 && (first[0] == kAlert || first[0] == kHandshake) && first[1] == kMajor;
+}
 
 std::int64_t elapsed_ms(Clock::time_point since, Clock::time_point now) {
   return std::chrono::duration_cast<Milliseconds>(now - since).count();
@@ -104,8 +111,11 @@ bool StreamConnection::on_ready() {
       const bool is_gone = result.state == IoState::kEnd;
       const Error error =
           named(is_gone ? ErrorCode::kUnavailable : ErrorCode::kInvalidArgument, result.why);
-      if (!is_gone && on_refused_) on_refused_(stream_->peer(), error);
-      end(error);
+      if (is_gone) {
+        end(error);
+      } else {
+        refuse(error);
+      }
       return false;
     }
     peer_ = stream_->peer();
@@ -116,6 +126,11 @@ bool StreamConnection::on_ready() {
   }
   flush();
   return !has_ended() && read_some();
+}
+
+void StreamConnection::refuse(const Error& error) {
+  if (on_refused_) on_refused_(stream_->peer(), error);
+  end(error);
 }
 
 bool StreamConnection::read_some() {
@@ -139,6 +154,11 @@ bool StreamConnection::read_some() {
     }
     if (result.state != IoState::kDone) {
       on_stream_end(result.why.empty() ? "is gone" : "is gone: " + result.why);
+      return false;
+    }
+    if (state_ == State::kGreeting && !parser_.is_inside() &&
+        is_tls_record(ConstBytes(staging_).first(is_direct ? 0 : result.bytes))) {
+      refuse(named(ErrorCode::kInvalidArgument, kPeerHasTls));
       return false;
     }
     heard_ = Clock::now();

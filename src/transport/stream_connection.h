@@ -36,7 +36,8 @@ class StreamConnection : public Connection,
     std::unique_ptr<ByteStream> stream;
     OnOpen on_open;
     std::function<void()> on_closed;  // at the end, whether it was open or not; may be empty
-    std::function<void(const Peer&, const Error&)> on_refused{};  // its handshake failed
+    std::function<void(const Peer&, const Error&)>
+        on_refused{};  // by its handshake, or as one of two has TLS
   };
   explicit StreamConnection(Parts parts);
 
@@ -91,6 +92,7 @@ class StreamConnection : public Connection,
   Error no_room(Milliseconds timeout) const;
 
   void end(const Error& error);
+  void refuse(const Error& error);  // who came in is told of; then likewise
   Error named(ErrorCode code, const std::string& what) const;
   void check_times(Clock::time_point now);
 

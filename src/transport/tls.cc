@@ -11,8 +11,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstring>
 #include <mutex>
 #include <utility>
+
+#include "transport/frame.h"
 
 namespace tessera::transport {
 namespace {
@@ -80,6 +83,10 @@ class TlsStream : public ByteStream {
 
   IoResult handshake() override {
     const std::lock_guard lock(mutex_);
+    if (!is_tls_) {
+      const IoResult first = look_at_first_bytes();
+      if (first.state != IoState::kDone) return first;
+    }
     const int done = SSL_do_handshake(ssl_);
     if (done != 1) return result_of(done, "TLS");
     if (X509* const certificate = SSL_get1_peer_certificate(ssl_)) {
@@ -127,6 +134,25 @@ class TlsStream : public ByteStream {
     }
     return is_good;
   }
+  // A peer without TLS begins with a frame of ours. It is told so in TLS's own words, which OpenSSL keeps to
+  // itself: else it would see the end of a connection, and try again.
+  IoResult look_at_first_bytes() {
+    unsigned char bytes[sizeof kFrameMagic];
+    const ssize_t count = ::recv(number_, bytes, sizeof bytes, MSG_PEEK);
+    if (count <= 0) return {.state = IoState::kDone};  // nothing yet, or what OpenSSL will say
+    const auto known = static_cast<std::size_t>(count);
+    const bool is_frame = std::memcmp(bytes, &kFrameMagic, known) == 0;
+    is_tls_ = !is_frame;
+    if (!is_frame) return {.state = IoState::kDone};
+    if (known < sizeof bytes) return {};
+    // What lies unread when a socket is closed takes what was sent with it.
+    unsigned char rest[256];
+    while (::recv(number_, rest, sizeof rest, 0) > 0) {
+    }
+    constexpr unsigned char kProtocolVersionAlert[] = {21, 3, 1, 0, 2, 2, 70};  // RFC 8446, 6
+    (void)::send(number_, kProtocolVersionAlert, sizeof kProtocolVersionAlert, MSG_NOSIGNAL);
+    return {.state = IoState::kFailed, .why = kPeerHasNoTls};
+  }
   IoResult result_of(int done, const char* what) {
     const int error = SSL_get_error(ssl_, done);
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return {};
@@ -154,8 +180,9 @@ class TlsStream : public ByteStream {
   }
 
   Descriptor socket_;
-  int number_;        // the socket's, for OpenSSL's reading and writing
-  std::mutex mutex_;  // an SSL object is used by one thread at a time
+  int number_;           // the socket's, for OpenSSL's reading and writing
+  std::mutex mutex_;     // an SSL object is used by one thread at a time
+  bool is_tls_ = false;  // as the peer's first bytes say
   SSL* const ssl_;
   Peer peer_;
 };

@@ -28,7 +28,7 @@ struct TransportOptions {
   std::string server_name{};
   // tcp without TLS beyond loopback is refused unless this says otherwise. ucx, which has no TLS, too.
   bool allow_plain_network = false;
-  // Who came in and was refused by TLS, and why; on the transport's thread. The certificate's name is then what the
+  // Who came in and was refused by TLS, or since only one side has it, and why; on the transport's thread. The certificate's name is then what the
   // peer says of itself. Not those that leave by themselves.
   std::function<void(const Peer&, const Error&)> on_refused{};
 };

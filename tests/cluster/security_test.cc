@@ -114,7 +114,7 @@ TEST_F(ClusterTls, WhoseCertificateIsNotGoodIsToldWhatIsWrongWithIt) {
   EXPECT_THAT(refusal_of_node(expired), HasSubstr("certificate expired"));
   EXPECT_THAT(refusal_of_node(TlsFiles{.authority = machine_.authority}),
               HasSubstr("certificate required"));
-  EXPECT_NE(refusal_of_node(std::nullopt), "");
+  EXPECT_THAT(refusal_of_node(std::nullopt), HasSubstr("speaks TLS, and this side does not"));
   EXPECT_THAT(refusal("tls_authority=" + machine_.authority), HasSubstr("belong together"));
   EXPECT_EQ(refusal(keys_of(authority_.sign("another client"))), "");
 }
@@ -159,6 +159,40 @@ TEST_F(ClusterTls, WhoIsRefusedByMasterOrNodeIsWrittenDownWithTheReason) {
   foreign.authority = machine_.authority;
   EXPECT_NE(refusal(keys_of(foreign)), "");
   EXPECT_TRUE(wait_for_line("foreign client", "the peer's certificate: "));
+}
+
+// Each connection that is refused is a line: one that is not made again is one.
+std::vector<std::string> refused_connections(const LocalCluster& cluster) {
+  std::vector<std::string> reasons;
+  const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (reasons.empty() && std::chrono::steady_clock::now() < last) {
+    std::this_thread::sleep_for(milliseconds(2));
+    for (const json& line : cluster.audit()) {
+      if (line["action"] == "connect") reasons.push_back(line["reason"]);
+    }
+  }
+  return reasons;
+}
+
+TEST_F(ClusterTls, WhoHasNoCertificatesIsToldSoAndAsksOnce) {
+  EXPECT_THAT(refusal("weight=1"),
+              HasSubstr("speaks TLS, and this side does not; give it --tls-authority, "
+                        "--tls-certificate and --tls-key (in a device's name "
+                        "tls_authority=, tls_certificate= and tls_key=)"));
+  EXPECT_THAT(
+      refused_connections(*cluster_),
+      ::testing::ElementsAre(HasSubstr("does not speak TLS, and this side does; give both")));
+}
+
+TEST_F(ClusterTls, WhoHasCertificatesForAClusterWithoutIsToldSoAndAsksOnce) {
+  const LocalCluster plain;
+  const std::string keys = keys_of(authority_.sign("client"));
+  EXPECT_THAT(error_of(Session::open(model_.network, {.cluster = plain.address(keys)})),
+              HasSubstr("does not speak TLS, and this side does; give both --tls-authority, "
+                        "--tls-certificate and --tls-key (in a device's name tls_authority=, "
+                        "tls_certificate= and tls_key=), or none"));
+  EXPECT_THAT(refused_connections(plain),
+              ::testing::ElementsAre(HasSubstr("speaks TLS, and this side does not; give it")));
 }
 
 TEST_F(ClusterTls, TheDoctorWithACertificateFindsNothingAndWithoutOneIsToldSo) {
