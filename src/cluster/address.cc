@@ -8,6 +8,7 @@
 
 #include "cluster/records.h"
 #include "tessera/file.h"
+#include "transport/address.h"
 
 namespace tessera::cluster {
 namespace {
@@ -145,6 +146,24 @@ Result<std::string> read_token(const std::string& path) {
                                                         path, text.size(), kTokenBytesMax)};
 }
 
+Result<std::vector<std::string>> parse_masters(const std::vector<std::string>& lists) {
+  std::vector<std::string> masters;
+  for (const std::string& list : lists) {
+    for (const std::string& master : split(list, ',')) {
+      const auto address = transport::parse_address("tcp:" + master);
+      if (!address.ok() || address->port == 0) {
+        return Error{ErrorCode::kInvalidArgument,
+                     fmt::format("'{}' is no HOST:PORT of a master; allowed are "
+                                 "HOST:PORT[,HOST:PORT...], ports 1 to 65535, addresses of IP "
+                                 "version 6 in brackets",
+                                 master)};
+      }
+      masters.push_back(master);
+    }
+  }
+  return masters;
+}
+
 Result<ClusterAddress> parse_cluster_address(const std::string& text) {
   if (!is_cluster_address(text)) {
     return invalid_address(text, "it is no cluster:HOST:PORT?cores=4&arch=cloud16");
@@ -152,16 +171,9 @@ Result<ClusterAddress> parse_cluster_address(const std::string& text) {
   const std::string rest = text.substr(std::string(kPrefix).size());
   const std::size_t question = rest.find('?');
   ClusterAddress address;
-  for (const std::string& master : split(rest.substr(0, question), ',')) {
-    const std::size_t colon = master.rfind(':');
-    if (colon == std::string::npos || colon == 0) {
-      return invalid_address(text, fmt::format("'{}' is no HOST:PORT of a master", master));
-    }
-    if (const auto port = number("port", master.substr(colon + 1), 1, 65535); !port.ok()) {
-      return invalid_address(text, port.error().message);
-    }
-    address.masters.push_back(master);
-  }
+  auto masters = parse_masters({rest.substr(0, question)});
+  if (!masters.ok()) return invalid_address(text, masters.error().message);
+  address.masters = std::move(*masters);
   if (question == std::string::npos) return address;
   bool has_cores = false;
   for (const std::string& pair : split(rest.substr(question + 1), '&')) {

@@ -44,6 +44,8 @@ struct ClusterAddress {
   MessengerOptions messenger = {};
 };
 
+// HOST:PORT each, of one or more lists with commas between.
+Result<std::vector<std::string>> parse_masters(const std::vector<std::string>& lists);
 bool is_cluster_address(const std::string& text);
 // Reads the token's file, too. kInvalidArgument: what is wrong, and what is allowed.
 Result<ClusterAddress> parse_cluster_address(const std::string& text);

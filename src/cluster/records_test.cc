@@ -208,12 +208,17 @@ TEST(ClusterAddresses, SayWhatIsWrong) {
   EXPECT_EQ(address.cores, 4);
   EXPECT_EQ(address.in_flight, 3);
   EXPECT_EQ(error_of(parse_cluster_address("cluster:h")),
-            "'cluster:h': 'h' is no HOST:PORT of a master");
+            "'cluster:h': 'h' is no HOST:PORT of a master; allowed are HOST:PORT[,HOST:PORT...], "
+            "ports 1 to 65535, addresses of IP version 6 in brackets");
+  EXPECT_THAT(error_of(parse_cluster_address("cluster:h:1,?cores=4")),
+              HasSubstr("'' is no HOST:PORT of a master"));
+  EXPECT_THAT(error_of(parse_cluster_address("cluster:::1:2")),
+              HasSubstr("'::1:2' is no HOST:PORT of a master"));
   EXPECT_EQ(error_of(parse_cluster_address("cluster:h:1?cores=0")),
             "'cluster:h:1?cores=0': cores=0; allowed 1 to 1024");
   EXPECT_THAT(error_of(parse_cluster_address("cluster:h:1?core=1")),
               HasSubstr("allowed are cores, cards, arch"));
-  EXPECT_THAT(error_of(parse_cluster_address("cluster:h:99999")), HasSubstr("allowed 1 to 65535"));
+  EXPECT_THAT(error_of(parse_cluster_address("cluster:h:99999")), HasSubstr("ports 1 to 65535"));
 }
 
 TEST(ClusterPlacement, TakesGroupsThatNobodyElseIsInThenTheFullestCard) {

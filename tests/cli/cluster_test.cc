@@ -69,6 +69,32 @@ TEST(ClusterCommand, DoctorSaysWhatIsWellAndWhatIsNot) {
             "tessera doctor: --certificate belongs to --cluster   [invalid argument]\n");
 }
 
+// Those that are not there are passed over, in whatever form they are given.
+TEST(ClusterCommand, TakesSeveralMasters) {
+  Tried cluster("--nodes 1");
+  const std::string master = cluster.start().value("master", ""), none = "127.0.0.1:1";
+  for (const std::vector<std::string>& masters :
+       {std::vector<std::string>{"--master", none + "," + master},
+        {"--master", master + "," + none},
+        {"--master", none, "--master", master}}) {
+    std::vector<std::string> arguments = {"cluster"};
+    arguments.insert(arguments.end(), masters.begin(), masters.end());
+    arguments.insert(arguments.end(), {"nodes", "--json"});
+    const CommandResult nodes = tessera(arguments);
+    ASSERT_EQ(nodes.status, 0) << nodes.err;
+    EXPECT_EQ(nodes.json()["nodes"].size(), 1u);
+  }
+  const CommandResult alloc =
+      tessera({"cluster", "alloc", "a", "--master", none + "," + master, "--json"});
+  ASSERT_EQ(alloc.status, 0) << alloc.err;
+  const std::string device = alloc.json().value("device", "");
+  EXPECT_EQ(device, "cluster:" + none + "," + master + "?alloc=a");
+  EXPECT_EQ(tessera({"run", "relu.onnx", "--arch", "cloud16", "--device", device}).status, 0);
+  const CommandResult doctor = tessera({"doctor", "--cluster", none + "," + master});
+  EXPECT_THAT(doctor.out, HasSubstr("127.0.0.1:1: nobody answers"));
+  EXPECT_THAT(doctor.out, HasSubstr("ok       master        " + master + ": leads"));
+}
+
 TEST(ClusterCommand, TriesAClusterAndShowsWhatIsInIt) {
   Tried cluster("--nodes 2 --cards 2");
   ASSERT_EQ(cluster.start().value("event", ""), "start");
@@ -193,6 +219,11 @@ TEST(ClusterCommand, SaysWhatIsWrong) {
             "events, alloc, free, resize, drain   [invalid argument]\n");
   EXPECT_THAT(tessera({"cluster", "nodes", "--master", "127.0.0.1:1", "--patience", "0.1"}).err,
               HasSubstr("nobody answers at '127.0.0.1:1'"));
+  EXPECT_THAT(tessera({"cluster", "nodes", "--master", "127.0.0.1"}).err,
+              HasSubstr("--master: '127.0.0.1' is no HOST:PORT of a master; allowed are "
+                        "HOST:PORT[,HOST:PORT...]"));
+  EXPECT_THAT(tessera({"doctor", "--cluster", "h:1,h"}).err,
+              HasSubstr("--cluster: 'h' is no HOST:PORT of a master"));
   EXPECT_THAT(tessera({"node", "--id", "n", "--store", "zookeeper"}).err,
               HasSubstr("allowed is etcd:HOST:PORT"));
   EXPECT_THAT(tessera({"node", "--id", "a/b", "--store", "etcd:h:1"}).err,

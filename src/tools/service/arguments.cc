@@ -168,7 +168,8 @@ void ClusterArguments::add_to(CLI::App& app) {
                  "try, slurm, nodes, pool, watch, alloc, free, resize, drain or events")
       ->required();
   app.add_option("name", what, "of an allocation (alloc, free, resize) or node (drain)");
-  app.add_option("--master", masters, "HOST:PORT of a master; several: whichever leads")
+  app.add_option("--master", masters, "HOST:PORT[,HOST:PORT...] of masters: whichever leads")
+      ->allow_extra_args(false)
       ->capture_default_str();
   app.add_option("--tenant", tenant, "who asks, where the cluster has no tokens");
   app.add_option("--token-file", token_file, "the tenant's token");

@@ -22,6 +22,12 @@ using nlohmann::json;
 
 Error wrong(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
+Result<std::vector<std::string>> masters_of(const ClusterArguments& arguments) {
+  auto masters = cluster::parse_masters(arguments.masters);
+  if (!masters.ok()) return masters.error().with_context("--master");
+  return masters;
+}
+
 Result<json> ask(const ClusterArguments& arguments, json request) {
   if (!arguments.tenant.empty()) request["tenant"] = arguments.tenant;
   if (!arguments.token_file.empty()) {
@@ -29,7 +35,8 @@ Result<json> ask(const ClusterArguments& arguments, json request) {
   }
   TESSERA_TRY(const cluster::MessengerOptions options, arguments.tls.messenger());
   TESSERA_TRY(const auto messenger, cluster::Messenger::create(options));
-  cluster::MasterClient client(*messenger, arguments.masters);
+  TESSERA_TRY(std::vector<std::string> masters, masters_of(arguments));
+  cluster::MasterClient client(*messenger, std::move(masters));
   return client.call(
       request, std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * arguments.patience)));
 }

@@ -113,6 +113,9 @@ struct DoctorArguments {
 Status check_the_cluster(const DoctorArguments& arguments) {
   ClusterCheckOptions options = arguments.cluster;
   options.version = version();
+  auto masters = cluster::parse_masters(options.masters);
+  if (!masters.ok()) return masters.error().with_context("--cluster");
+  options.masters = std::move(*masters);
   options.patience = std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * arguments.patience));
   if (!arguments.token_file.empty()) {
     TESSERA_TRY(options.token, cluster::read_token(arguments.token_file));
@@ -146,7 +149,8 @@ Action doctor_verb(CLI::App& app) {
   auto arguments = std::make_shared<DoctorArguments>();  // shared with the returned action
   ClusterCheckOptions& cluster = arguments->cluster;
   app.add_option("--cluster", cluster.masters,
-                 "check a cluster instead: HOST:PORT of a master, once for each");
+                 "check a cluster instead: HOST:PORT[,HOST:PORT...] of all its masters")
+      ->allow_extra_args(false);
   app.add_option("--certificate", cluster.certificates,
                  "of a cluster: a PEM file that must not end soon; once for each");
   app.add_option("--tenant", cluster.tenant, "of a cluster: who asks, where it has no tokens");
