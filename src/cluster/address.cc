@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 
+#include "base/secret_file.h"
 #include "cluster/records.h"
 #include "tessera/file.h"
 #include "transport/address.h"
@@ -139,6 +140,7 @@ Result<std::string> read_token(const std::string& path) {
   constexpr std::size_t kTokenBytesMax = 4096;
   const auto bytes = read_file(path);
   if (!bytes.ok()) return bytes.error();
+  TESSERA_RETURN_IF_ERROR(check_secret_file(path));
   std::string text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
   if (!text.empty() && text.size() <= kTokenBytesMax) return text;

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/secret_file.h"
 #include "http/message.h"
 #include "tessera/file.h"
 
@@ -209,12 +209,7 @@ Result<std::shared_ptr<Access>> Access::parse(const std::string& text, Audit aud
 
 Result<std::shared_ptr<Access>> Access::read(const std::string& path, Audit audit) {
   TESSERA_TRY(const std::string text, read_text_file(path, {.bytes_max = kFileBytesMax}));
-  struct stat found{};
-  constexpr mode_t kOfOthers = 0077;
-  if (stat(path.c_str(), &found) == 0 && (found.st_mode & kOfOthers) != 0) {
-    return invalid(
-        fmt::format("'{}' has secrets and others may read or change it; chmod 600 it", path));
-  }
+  TESSERA_RETURN_IF_ERROR(check_secret_file(path));
   auto access = parse(text, std::move(audit));
   if (!access.ok()) return access.error().with_context(path);
   return access;

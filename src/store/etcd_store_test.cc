@@ -235,6 +235,8 @@ TEST(EtcdUser, IsAskedForHisPasswordAndRefusedByWhatHeMayNot) {
   const std::string password =
       ::testing::TempDir() + "tessera_password_" + std::to_string(::getpid());
   std::ofstream(password) << "secret\n";
+  std::filesystem::permissions(
+      password, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   const auto store =
       connect_etcd(
           {.endpoints = etcd->etcd().endpoints(), .user = "tessera", .password_file = password})

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/secret_file.h"
 #include "transport/frame.h"
 
 namespace tessera::transport {
@@ -24,6 +25,8 @@ std::string tls_error() {
   const unsigned long code = ERR_get_error();
   ERR_clear_error();
   if (code == 0) return "unknown error";
+  // Of the system, as for a file that is not there: OpenSSL has no text for these.
+  if (ERR_SYSTEM_ERROR(code)) return std::strerror(ERR_GET_REASON(code));
   const char* const reason = ERR_reason_error_string(code);
   return reason != nullptr ? reason : fmt::format("error {:x}", code);
 }
@@ -219,6 +222,7 @@ Result<std::unique_ptr<TlsContext>> TlsContext::make(const TlsFiles& files) {
   if (SSL_CTX_use_certificate_chain_file(context, files.certificate.c_str()) != 1) {
     return refused("certificate", files.certificate);
   }
+  TESSERA_RETURN_IF_ERROR(check_secret_file(files.key));
   if (SSL_CTX_use_PrivateKey_file(context, files.key.c_str(), SSL_FILETYPE_PEM) != 1 ||
       SSL_CTX_check_private_key(context) != 1) {
     return refused("key", files.key);

@@ -791,9 +791,20 @@ TEST_F(TlsPeers, FilesThatDoNotFitAreNamed) {
   };
   EXPECT_EQ(error({a.authority, a.certificate, b.key}),
             "TLS: the key in '" + b.key + "': key values mismatch   [invalid argument]");
-  EXPECT_NE(error({"/nowhere", a.certificate, a.key}).find("TLS: the authority in '/nowhere': "),
-            std::string::npos);
-  EXPECT_NE(error({a.authority, "/nowhere", a.key}).find("TLS: the certificate in '/nowhere': "),
+  const std::string why = "'/nowhere': No such file or directory   [invalid argument]";
+  EXPECT_EQ(error({"/nowhere", a.certificate, a.key}), "TLS: the authority in " + why);
+  EXPECT_EQ(error({a.authority, "/nowhere", a.key}), "TLS: the certificate in " + why);
+  EXPECT_EQ(error({a.authority, a.certificate, "/nowhere"}), "TLS: the key in " + why);
+}
+
+TEST_F(TlsPeers, AKeyThatOthersMayReadIsRefused) {
+  const TlsFiles files = authority_.sign("a");
+  std::filesystem::permissions(files.key, std::filesystem::perms::others_read,
+                               std::filesystem::perm_options::add);
+  EXPECT_NE(Transport::create({.tls = files})
+                .error()
+                .to_string()
+                .find("'" + files.key + "' has secrets and others may read or change it"),
             std::string::npos);
 }
 

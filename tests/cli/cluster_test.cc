@@ -224,6 +224,11 @@ TEST(ClusterCommand, SaysWhatIsWrong) {
                         "HOST:PORT[,HOST:PORT...]"));
   EXPECT_THAT(tessera({"doctor", "--cluster", "h:1,h"}).err,
               HasSubstr("--cluster: 'h' is no HOST:PORT of a master"));
+  write_text("tenants.json", R"({"tenants": []})");
+  std::filesystem::permissions("tenants.json", std::filesystem::perms(0644));
+  EXPECT_THAT(tessera({"master", "--store", "etcd:h:1", "--tenants-file", "tenants.json"}).err,
+              HasSubstr("'tenants.json' has secrets and others may read or change it (mode 0644); "
+                        "chmod 600 it"));
   EXPECT_THAT(tessera({"node", "--id", "n", "--store", "zookeeper"}).err,
               HasSubstr("allowed is etcd:HOST:PORT"));
   EXPECT_THAT(tessera({"node", "--id", "a/b", "--store", "etcd:h:1"}).err,

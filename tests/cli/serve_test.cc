@@ -221,8 +221,15 @@ TEST(ServeCommand, SaysWhatIsWrong) {
   const CommandResult half = tessera({"serve", "--model-repository", "served", "--tls-certificate",
                                       "relu.onnx", "--http-port", "0"});
   EXPECT_THAT(half.err, HasSubstr("--tls-certificate and --tls-key belong together"));
-  const CommandResult none = tessera({"serve", "--model-repository", "served", "--tls-certificate",
-                                      "relu.onnx", "--tls-key", "relu.onnx", "--http-port", "0"});
+  write_text("no.key", "no key");
+  const auto with_key = [] {
+    return tessera({"serve", "--model-repository", "served", "--tls-certificate", "relu.onnx",
+                    "--tls-key", "no.key", "--http-port", "0"});
+  };
+  std::filesystem::permissions("no.key", std::filesystem::perms(0644));
+  EXPECT_THAT(with_key().err, HasSubstr("'no.key' has secrets and others may read or change it"));
+  std::filesystem::permissions("no.key", std::filesystem::perms(0600));
+  const CommandResult none = with_key();
   EXPECT_EQ(none.status, 1);
   EXPECT_THAT(none.err, HasSubstr("the certificate is none that TLS can use"));
   EXPECT_NE(tessera({"serve"}).status, 0);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "arch/architecture_file.h"
@@ -12,6 +14,12 @@
 namespace tessera::testing {
 
 using nlohmann::json;
+
+void write_secret(const std::string& path, const std::string& text) {
+  using std::filesystem::perms;
+  std::ofstream(path) << text;
+  std::filesystem::permissions(path, perms::owner_read | perms::owner_write);
+}
 
 LocalCluster::LocalCluster(LocalClusterOptions options) {
   cluster::MasterOptions of_master{.ttl = options.ttl};

@@ -12,6 +12,9 @@
 
 namespace tessera::testing {
 
+// A file that its owner alone may read.
+void write_secret(const std::string& path, const std::string& text);
+
 struct LocalClusterOptions {
   int nodes = 1, cards = 1;  // of each
   std::string arch = "cloud16";

@@ -55,8 +55,8 @@ class ClusterTls : public ::testing::Test {
     options.messenger.tls = machine_;
     cluster_ = std::make_unique<LocalCluster>(options);
     cluster_->wait_for_nodes_as("token-of-operator", 1);
-    std::ofstream(folder_ + "/a") << "token-of-tenant-a\n";
-    std::ofstream(folder_ + "/nobody") << "token-of-nobody-at-all\n";
+    testing::write_secret(folder_ + "/a", "token-of-tenant-a\n");
+    testing::write_secret(folder_ + "/nobody", "token-of-nobody-at-all\n");
   }
   ~ClusterTls() override { std::filesystem::remove_all(folder_); }
 
@@ -396,8 +396,8 @@ TEST(ClusterQuotas, OfRequestsHoldAndRefusalsAreWrittenDown) {
     {"name": "o", "token": "token-of-operator", "operator": true}]})"});
   cluster.wait_for_nodes_as("token-of-operator", 1);
   const std::string folder = new_folder("quotas");
-  std::ofstream(folder + "/a") << "token-of-tenant-a\n";
-  std::ofstream(folder + "/b") << "token-of-tenant-b\n";
+  testing::write_secret(folder + "/a", "token-of-tenant-a\n");
+  testing::write_secret(folder + "/b", "token-of-tenant-b\n");
   const Sample model(residual_network(1, 24));
   // Two at once are what it may send, four are not.
   const auto refusals = [&](int at_once) {
@@ -447,7 +447,7 @@ TEST(ClusterQuotas, OfRequestsAreDividedAmongTheAllocationsOfATenant) {
     {"name": "a", "token": "token-of-tenant-a", "requests_at_once_max": 2, "operator": true}]})"});
   cluster.wait_for_nodes_as("token-of-tenant-a", 2);
   const std::string folder = new_folder("shares");
-  std::ofstream(folder + "/a") << "token-of-tenant-a\n";
+  testing::write_secret(folder + "/a", "token-of-tenant-a\n");
   const Sample model(residual_network(1, 24));
   const auto open = [&](const std::string& name) {
     return Session::open(model.network, {.cluster = cluster.address("cores=4&token_file=" + folder +
@@ -472,7 +472,7 @@ TEST(ClusterQuotas, LoadingCountsAsNoRequest) {
     {"name": "a", "token": "token-of-tenant-a", "requests_at_once_max": 1, "operator": true}]})"});
   cluster.wait_for_nodes_as("token-of-tenant-a", 1);
   const std::string folder = new_folder("loading");
-  std::ofstream(folder + "/a") << "token-of-tenant-a\n";
+  testing::write_secret(folder + "/a", "token-of-tenant-a\n");
   const Sample model(residual_network(1, 24));
   const std::string name = cluster.address("cores=4&name=x&token_file=" + folder + "/a");
   const std::string same = cluster.address("alloc=x&token_file=" + folder + "/a");

@@ -118,7 +118,7 @@ TEST(ClusterTenants, ATokenComesFromAFile) {
   const LocalCluster cluster({.tenants = kTenants});
   cluster.wait_for_nodes_as("token-of-operator", 1);
   const std::string path = ::testing::TempDir() + "token";
-  std::ofstream(path) << "token-of-tenant-a\n";
+  testing::write_secret(path, "token-of-tenant-a\n");
   const Sample model(residual_network(1, 24));
   auto session =
       Session::open(model.network, {.cluster = cluster.address("cores=2&token_file=" + path)});
@@ -126,6 +126,11 @@ TEST(ClusterTenants, ATokenComesFromAFile) {
   EXPECT_TRUE(session->run(model.inputs)->outputs == model.outputs);
   EXPECT_THAT(error_of(Session::open(model.network, {.cluster = cluster.address("cores=2")})),
               HasSubstr("token_file="));
+  std::filesystem::permissions(path, std::filesystem::perms::others_read,
+                               std::filesystem::perm_options::add);
+  EXPECT_THAT(
+      error_of(Session::open(model.network, {.cluster = cluster.address("token_file=" + path)})),
+      HasSubstr("'" + path + "' has secrets and others may read or change it (mode 0604)"));
   std::filesystem::remove(path);
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "base/secret_file.h"
 
 namespace tessera::store::etcd {
 namespace {
@@ -48,6 +49,7 @@ Result<std::shared_ptr<grpc::ChannelCredentials>> credentials_of(const EtcdOptio
   TESSERA_TRY(tls.pem_root_certs, read_file(options.authority_file, "authority"));
   if (!options.certificate_file.empty()) {
     TESSERA_TRY(tls.pem_cert_chain, read_file(options.certificate_file, "certificate"));
+    TESSERA_RETURN_IF_ERROR(check_secret_file(options.key_file));
     TESSERA_TRY(tls.pem_private_key, read_file(options.key_file, "key"));
   }
   return grpc::SslCredentials(tls);
@@ -128,6 +130,7 @@ Result<std::shared_ptr<Endpoints>> Endpoints::make(const EtcdOptions& options) {
   made->attempt_time_ = std::max(options.attempt_time, Milliseconds(1));
   made->user_ = options.user;
   if (!options.user.empty()) {
+    TESSERA_RETURN_IF_ERROR(check_secret_file(options.password_file));
     TESSERA_TRY(made->password_, read_file(options.password_file, "password"));
     if (made->password_.ends_with('\n')) made->password_.pop_back();
   }

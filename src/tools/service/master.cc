@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/secret_file.h"
 #include "cluster/processes.h"
 #include "tessera/file.h"
 #include "tools/service/actions.h"
@@ -22,6 +23,7 @@ Status run_master(const MasterArguments& arguments) {
                                  .store_timeout = std::chrono::milliseconds(service.ttl_ms / 4)};
   if (!arguments.tenants_file.empty()) {
     TESSERA_TRY(const std::vector<std::byte> bytes, read_file(arguments.tenants_file));
+    TESSERA_RETURN_IF_ERROR(check_secret_file(arguments.tenants_file));
     const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     auto tenants = cluster::Tenants::parse(text);
     if (!tenants.ok()) return tenants.error().with_context("'" + arguments.tenants_file + "'");

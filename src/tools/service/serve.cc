@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "base/secret_file.h"
 #include "http/server.h"
 #include "serve/access.h"
 #include "serve/grpc/grpc_server.h"
@@ -57,6 +58,7 @@ Result<Secrets> read_secrets(const ServeArguments& arguments) {
   }
   const InputOptions limits{.bytes_max = 1 << 20};
   TESSERA_TRY(secrets.certificate, read_text_file(arguments.certificate, limits));
+  TESSERA_RETURN_IF_ERROR(check_secret_file(arguments.key));
   TESSERA_TRY(secrets.key, read_text_file(arguments.key, limits));
   return secrets;
 }

@@ -95,6 +95,7 @@ TlsFiles Authority::sign_until(const std::string& common_name, const std::string
       .key = write_file(base + ".key.pem", [&](std::FILE* f) {
         return PEM_write_PrivateKey(f, key, nullptr, nullptr, 0, nullptr, nullptr);
       })};
+  std::filesystem::permissions(files.key, std::filesystem::perms::owner_read);
   X509_free(certificate);
   EVP_PKEY_free(key);
   return files;
