@@ -83,7 +83,7 @@ Result<Reply> ClientSession::handle(const Request& request, const json& text) {
     return Error{ErrorCode::kUnavailable,
                  fmt::format("allocation '{}' is no more on this node", alloc_.id)};
   }
-  Fields fields(text, "request of a client");
+  RequestFields fields(text, "request of a client");
   const std::string call = fields.text("call");
   TESSERA_RETURN_IF_ERROR(fields.status());
   if (call == "infer") return infer(text, request);
@@ -100,7 +100,7 @@ Result<Reply> ClientSession::handle(const Request& request, const json& text) {
 }
 
 Result<Reply> ClientSession::load(const json& request) {
-  Fields fields(request, "request of a client");
+  RequestFields fields(request, "request of a client");
   const std::string digest = fields.text("digest"), name = fields.text("name");
   device::DeviceConfig config;
   config.chip = processor_->chip();
@@ -139,7 +139,7 @@ Result<Reply> ClientSession::load(const json& request) {
 }
 
 Result<Reply> ClientSession::unload(const json& request) {
-  Fields fields(request, "request of a client");
+  RequestFields fields(request, "request of a client");
   const std::int64_t number = fields.integer("loaded", 1, kNumberMax);
   TESSERA_RETURN_IF_ERROR(fields.status());
   networks_.erase(number);
@@ -149,7 +149,7 @@ Result<Reply> ClientSession::unload(const json& request) {
 // ---- a run ----
 
 Status ClientSession::place_inputs(const json& request, const Body& body, Run& run) {
-  Fields fields(request, "request of a client");
+  RequestFields fields(request, "request of a client");
   const auto from = fields.integers("inputs", 0, kNumberMax);  // 0: in the body
   TESSERA_RETURN_IF_ERROR(fields.status());
   const auto& tensors = run.network->loaded().inputs;
@@ -181,7 +181,7 @@ Status ClientSession::place_inputs(const json& request, const Body& body, Run& r
 }
 
 Status ClientSession::place_outputs(const json& request, Run& run) {
-  Fields fields(request, "request of a client");
+  RequestFields fields(request, "request of a client");
   run.blocks = fields.integers("outputs", 0, kNumberMax);  // 0: sent back
   TESSERA_RETURN_IF_ERROR(fields.status());
   const auto& tensors = run.network->loaded().outputs;
@@ -226,7 +226,7 @@ Status ClientSession::check_quota(const std::shared_ptr<void>& admission) const 
 }
 
 Result<Reply> ClientSession::infer(const json& request, const Request& message) {
-  Fields fields(request, "request of a client");
+  RequestFields fields(request, "request of a client");
   const std::int64_t number = fields.integer("loaded", 1, kNumberMax);
   TESSERA_RETURN_IF_ERROR(fields.status());
   const auto found = networks_.find(number);
@@ -272,7 +272,7 @@ Result<Reply> ClientSession::answer(const device::RunOutcome& outcome, Run& run)
 }
 
 Result<Reply> ClientSession::fetch(const json& request) {
-  Fields fields(request, "request of a client");
+  RequestFields fields(request, "request of a client");
   const std::int64_t number = fields.integer("block", 1, kNumberMax);
   TESSERA_RETURN_IF_ERROR(fields.status());
   const auto found = blocks_.find(number);

@@ -6,8 +6,8 @@
 
 namespace tessera::cluster {
 
-Fields::Fields(const nlohmann::json& document, std::string what)
-    : document_(document), object_(document.is_object()), what_(std::move(what)) {
+Fields::Fields(const nlohmann::json& document, std::string what, ErrorCode code)
+    : document_(document), object_(document.is_object()), what_(std::move(what)), code_(code) {
   if (!object_) wrong_ = "it is no object";
 }
 
@@ -17,7 +17,7 @@ void Fields::refuse(const std::string& why) {
 
 Status Fields::status() const {
   if (wrong_.empty()) return {};
-  return Error{ErrorCode::kInvalidModel, fmt::format("{}: {}", what_, wrong_)};
+  return Error{code_, fmt::format("{}: {}", what_, wrong_)};
 }
 
 const nlohmann::json* Fields::find(const char* name) {
@@ -104,7 +104,8 @@ std::vector<std::int64_t> Fields::integers(const char* name, std::int64_t first,
   return numbers;
 }
 
-Result<nlohmann::json> parse_object(const std::string& text, const std::string& what) {
+Result<nlohmann::json> parse_object(const std::string& text, const std::string& what,
+                                    ErrorCode code) {
   constexpr int kDepthMax = 16;
   bool deep = false;
   const auto look = [&deep](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
@@ -113,7 +114,7 @@ Result<nlohmann::json> parse_object(const std::string& text, const std::string& 
   };
   auto document = nlohmann::json::parse(text, look, false);
   if (deep || !document.is_object()) {
-    return Error{ErrorCode::kInvalidModel,
+    return Error{code,
                  fmt::format("{}: it is no JSON object of a depth up to {}", what, kDepthMax)};
   }
   return document;

@@ -15,8 +15,9 @@ inline constexpr std::int64_t kNumberMax = std::int64_t{1} << 53;
 
 class Fields {
  public:
-  // `what` it is, for messages. The document outlives this.
-  Fields(const nlohmann::json& document, std::string what);
+  // `what` it is, for messages; `code` of what is wrong. The document outlives this.
+  Fields(const nlohmann::json& document, std::string what,
+         ErrorCode code = ErrorCode::kInvalidModel);
 
   bool has(const char* name) const { return object_ && document_.contains(name); }
   std::string text(const char* name);
@@ -39,11 +40,20 @@ class Fields {
   const nlohmann::json& document_;
   const bool object_;
   const std::string what_;
+  const ErrorCode code_;
   std::string wrong_;
 };
 
-// An object; kInvalidModel: it is none, or no JSON at all, or deeper than 16.
-Result<nlohmann::json> parse_object(const std::string& text, const std::string& what);
+// Of a request: what is wrong with it is whoever made it to mend.
+class RequestFields : public Fields {
+ public:
+  RequestFields(const nlohmann::json& document, std::string what)
+      : Fields(document, std::move(what), ErrorCode::kInvalidArgument) {}
+};
+
+// An object; `code`: it is none, or no JSON at all, or deeper than 16.
+Result<nlohmann::json> parse_object(const std::string& text, const std::string& what,
+                                    ErrorCode code = ErrorCode::kInvalidModel);
 // UTF-8, whatever is in it.
 std::string dump(const nlohmann::json& document);
 

@@ -157,7 +157,7 @@ Status Master::check_quota(const Tenant& tenant, int more_cores, std::int64_t mo
 
 // A tenant finds its own alone; an operator those of others, too, where no two of them have the same name.
 Result<AllocKey> Master::find_alloc(const json& request, const Tenant& tenant) const {
-  Fields fields(request, "request");
+  RequestFields fields(request, "request");
   const std::string id = fields.name("alloc");
   TESSERA_RETURN_IF_ERROR(fields.status());
   if (allocs_.contains({tenant.name, id})) return AllocKey{tenant.name, id};
@@ -435,7 +435,7 @@ namespace {
 
 // What an acquisition asks for.
 Result<AllocRecord> wanted_of(const json& request, const Tenant& tenant) {
-  Fields fields(request, "request");
+  RequestFields fields(request, "request");
   AllocRecord record;
   record.tenant = tenant.name;
   record.cards_wanted = static_cast<int>(fields.integer("cards", 1, 64, 1));
@@ -471,7 +471,7 @@ Result<AllocRecord> wanted_of(const json& request, const Tenant& tenant) {
 
 Result<json> Master::acquire(const json& request, const Tenant& tenant) {
   TESSERA_TRY(const AllocRecord wanted, wanted_of(request, tenant));
-  Fields fields(request, "request");
+  RequestFields fields(request, "request");
   const PlacementRequest placement{.arch = wanted.arch,
                                    .cores = wanted.cores_wanted,
                                    .memory_bytes = wanted.memory_bytes,
@@ -617,7 +617,7 @@ Result<json> Master::release(const json& request, const Tenant& tenant) {
 }
 
 Result<json> Master::unused(const json& request) {
-  Fields fields(request, "request of a node");
+  RequestFields fields(request, "request of a node");
   const std::string secret = fields.text("secret"), node = fields.name("node");
   const json* const list = fields.array("allocs");
   TESSERA_RETURN_IF_ERROR(fields.status());
@@ -645,7 +645,7 @@ Result<json> Master::unused(const json& request) {
 
 // What nodes count of the allocations on them; only for who looks.
 Result<json> Master::take_figures(const json& request) {
-  Fields fields(request, "request of a node");
+  RequestFields fields(request, "request of a node");
   const std::string secret = fields.text("secret"), node = fields.name("node");
   const json* const list = fields.array("allocs");
   TESSERA_RETURN_IF_ERROR(fields.status());
@@ -729,7 +729,7 @@ Result<int> Master::cores_of_cards(const AllocRecord& record, int cores) {
 
 // The new cores are taken before the node is asked, and the old ones are free when it has moved.
 Result<json> Master::resize(const json& request, const Tenant& tenant) {
-  Fields fields(request, "request");
+  RequestFields fields(request, "request");
   const int cores = static_cast<int>(fields.integer("cores", 1, 1024));
   TESSERA_RETURN_IF_ERROR(fields.status());
   const auto begin = steady_clock::now();
@@ -819,7 +819,7 @@ Result<json> Master::drain(const json& request, const Tenant& tenant) {
   if (!tenant.is_operator) {
     return invalid(fmt::format("tenant '{}' is no operator; nodes are theirs", tenant.name));
   }
-  Fields fields(request, "request");
+  RequestFields fields(request, "request");
   const std::string node = fields.name("node");
   const bool drains = fields.flag("on", true);
   TESSERA_RETURN_IF_ERROR(fields.status());

@@ -211,7 +211,7 @@ void NodeAgent::report_unused() {
 // ---- the master's requests ----
 
 Status NodeAgent::check_master(const json& request) {
-  Fields fields(request, "request of a master");
+  RequestFields fields(request, "request of a master");
   const std::string secret = fields.text("secret");
   const std::int64_t epoch = fields.integer("epoch", 1, std::int64_t{1} << 53);
   TESSERA_RETURN_IF_ERROR(fields.status());
@@ -344,7 +344,7 @@ Result<json> NodeAgent::move(const json& request, Lock& lock) {
 }
 
 Result<json> NodeAgent::revoke(const json& request) {
-  Fields fields(request, "request of a master");
+  RequestFields fields(request, "request of a master");
   const std::string why = fields.text("why", "the master says so");
   TESSERA_RETURN_IF_ERROR(fields.status());
   TESSERA_TRY(const AllocRecord record, alloc_of(request));

@@ -118,7 +118,7 @@ Result<std::unique_ptr<device::ApartNetwork>> NodePart::load(
 // ---- what the leader says ----
 
 Result<Reply> NodePart::handle(int process, const Request& request, const json& text) {
-  Fields fields(text, "request of a node");
+  RequestFields fields(text, "request of a node");
   const std::string call = fields.text("call");
   TESSERA_RETURN_IF_ERROR(fields.status());
   if (call == "stop") {
@@ -151,7 +151,7 @@ Result<Reply> NodePart::handle(int process, const Request& request, const json& 
 }
 
 Result<Reply> NodePart::load_here(const json& request) {
-  Fields fields(request, "request of a node");
+  RequestFields fields(request, "request of a node");
   const std::int64_t number = fields.integer("number", 1, kNumberMax);
   const std::string digest = fields.text("digest"), name = fields.text("name");
   Spec spec;
@@ -180,7 +180,7 @@ Result<Reply> NodePart::load_here(const json& request) {
 }
 
 Result<Reply> NodePart::run_here(const json& request, std::span<const std::byte> host_bytes) {
-  Fields fields(request, "request of a node");
+  RequestFields fields(request, "request of a node");
   const std::int64_t number = fields.integer("number", 1, kNumberMax);
   const std::int64_t run = fields.integer("run", 1, kNumberMax);
   const std::int64_t segment = fields.integer("segment", 0, kNumberMax);

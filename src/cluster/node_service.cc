@@ -268,7 +268,7 @@ void NodeService::disconnected(std::uint64_t connection) {
 }
 
 Result<Reply> NodeService::handle(Request request) {
-  TESSERA_TRY(const json text, parse_object(request.text, "request"));
+  TESSERA_TRY(const json text, parse_object(request.text, "request", ErrorCode::kInvalidArgument));
   if (text.contains("secret")) {
     TESSERA_TRY(const json answer, agent_->handle(text));
     return Reply{dump(answer), {}};
@@ -335,7 +335,7 @@ json NodeService::figures() {
 
 // Who has the allocation's ticket and the cluster's secret is one of its nodes.
 Result<Reply> NodeService::open_as_peer(const json& request, std::uint64_t connection) {
-  Fields fields(request, "request of a node");
+  RequestFields fields(request, "request of a node");
   const std::string id = fields.name("alloc"), ticket = fields.name("ticket");
   const auto process = static_cast<int>(fields.integer("process", 0, 63));
   TESSERA_RETURN_IF_ERROR(fields.status());
@@ -354,7 +354,7 @@ Result<Reply> NodeService::open_as_peer(const json& request, std::uint64_t conne
 }
 
 Result<Reply> NodeService::open(const json& request, std::uint64_t connection) {
-  Fields fields(request, "request of a client");
+  RequestFields fields(request, "request of a client");
   const std::string id = fields.name("alloc"), ticket = fields.name("ticket");
   TESSERA_RETURN_IF_ERROR(fields.status());
   TESSERA_TRY(const AllocRecord record, agent_->admit(id, ticket));

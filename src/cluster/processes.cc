@@ -115,7 +115,8 @@ class MasterRuns : public RunningMaster, private Responder {
       health.update(master->health());
       return Reply{dump(health), {}};
     }
-    TESSERA_TRY(const nlohmann::json text, parse_object(request.text, "request"));
+    TESSERA_TRY(const nlohmann::json text,
+                parse_object(request.text, "request", ErrorCode::kInvalidArgument));
     auto answer = master->handle(text);
     if (answer.ok()) return Reply{dump(*answer), {}};
     // Of one that leads it is the answer; else another one is to be asked.

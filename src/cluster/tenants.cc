@@ -76,7 +76,7 @@ RequestQuota Tenants::requests_of(const std::string& name) const {
 }
 
 Result<Tenant> Tenants::of_request(const json& request) const {
-  Fields fields(request, "request");
+  RequestFields fields(request, "request");
   if (open_) {
     Tenant tenant{.name = kOpenTenant, .token = {}, .is_operator = true};
     if (fields.has("tenant")) tenant.name = fields.name("tenant");

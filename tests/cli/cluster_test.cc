@@ -206,6 +206,9 @@ TEST(ClusterCommand, SaysWhatIsWrong) {
       "tessera cluster: 17 cores are wanted; of the 1 cards none has as many free (the most is "
       "16), with the memory that is wanted; take less, or wait until others leave   "
       "[unavailable]\n");
+  EXPECT_EQ(error({"alloc", "a b"}),
+            "tessera cluster: request: name 'a b'; allowed are 1 to 64 letters, digits, '.', '_' "
+            "and '-'   [invalid argument]\n");
   EXPECT_EQ(error({"alloc", "--arch", "edge"}),
             "tessera cluster: there is no card of 'edge' in the cluster   [unavailable]\n");
   EXPECT_EQ(error({"free", "x"}),
