@@ -5,6 +5,7 @@
 #include <charconv>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "base/secret_file.h"
 #include "cluster/records.h"
@@ -166,6 +167,24 @@ Result<std::vector<std::string>> parse_masters(const std::vector<std::string>& l
   return masters;
 }
 
+namespace {
+
+// What an allocation that there is has, nobody can choose; how many cores it has may be said, and is checked.
+Status check_alloc(const std::set<std::string>& keys) {
+  if (!keys.contains("alloc")) return {};
+  for (const char* const key : {"cards", "memory", "name", "node", "weight"}) {
+    if (!keys.contains(key)) continue;
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}= is of a new allocation, and alloc= names one that there is; leave "
+                    "one of them out",
+                    key)};
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<ClusterAddress> parse_cluster_address(const std::string& text) {
   if (!is_cluster_address(text)) {
     return invalid_address(text, "it is no cluster:HOST:PORT?cores=4&arch=cloud16");
@@ -177,23 +196,30 @@ Result<ClusterAddress> parse_cluster_address(const std::string& text) {
   if (!masters.ok()) return invalid_address(text, masters.error().message);
   address.masters = std::move(*masters);
   if (question == std::string::npos) return address;
-  bool has_cores = false;
+  std::set<std::string> keys;
   for (const std::string& pair : split(rest.substr(question + 1), '&')) {
     const std::size_t equals = pair.find('=');
     if (equals == std::string::npos) {
       return invalid_address(text, fmt::format("'{}' is no KEY=VALUE", pair));
     }
-    has_cores = has_cores || pair.starts_with("cores=");
-    const Status done = set(address, pair.substr(0, equals), pair.substr(equals + 1));
+    const std::string key = pair.substr(0, equals);
+    if (!keys.insert(key).second) {
+      return invalid_address(text, fmt::format("'{}' is given twice; give it once", key));
+    }
+    const Status done = set(address, key, pair.substr(equals + 1));
     if (!done.ok())
       return Error{done.error().code, fmt::format("'{}': {}", text, done.error().message)};
+  }
+  address.has_cores = keys.contains("cores");
+  if (const Status status = check_alloc(keys); !status.ok()) {
+    return invalid_address(text, status.error().message);
   }
   const auto& tls = address.messenger.tls;
   if (tls.has_value() && (tls->authority.empty() || tls->certificate.empty() || tls->key.empty())) {
     return invalid_address(
         text, "tls_authority, tls_certificate and tls_key belong together; give all of them");
   }
-  if (address.cards > 1 && !has_cores) address.cores = 0;
+  if (address.cards > 1 && !address.has_cores) address.cores = 0;
   return address;
 }
 

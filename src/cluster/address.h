@@ -9,7 +9,7 @@
 //   weight=2        of its channels, 1 to 16                1
 //   name=a          of the allocation                       made up
 //   node=n1         that it is to be on                     any
-//   alloc=a         an allocation that there is, instead of a new one
+//   alloc=a         an allocation that there is, instead of a new one; cores= then says how many it has
 //   tenant=t        where the cluster asks for no tokens    default
 //   token_file=F    the tenant's token, in a file           the cluster asks for none
 //   in_flight=2     runs on their way at once, of a Runtime 2
@@ -34,6 +34,7 @@ enum class NodeMedium : std::uint8_t { kAuto, kTcp, kSharedMemory, kUcx };
 struct ClusterAddress {
   std::vector<std::string> masters;  // HOST:PORT
   int cores = 1;                     // 0: all of its cards
+  bool has_cores = false;  // it says so; of an allocation that there is: which has as many
   int cards = 1;
   std::string arch, name, node, alloc, tenant;
   std::int64_t memory_bytes = 0, weight = 1;

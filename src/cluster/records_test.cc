@@ -219,6 +219,14 @@ TEST(ClusterAddresses, SayWhatIsWrong) {
   EXPECT_THAT(error_of(parse_cluster_address("cluster:h:1?core=1")),
               HasSubstr("allowed are cores, cards, arch"));
   EXPECT_THAT(error_of(parse_cluster_address("cluster:h:99999")), HasSubstr("ports 1 to 65535"));
+  EXPECT_THAT(error_of(parse_cluster_address("cluster:h:1?tls_colour=1")),
+              HasSubstr("there is no 'tls_colour'"));
+  EXPECT_EQ(error_of(parse_cluster_address("cluster:h:1?cores=4&arch=a&cores=5")),
+            "'cluster:h:1?cores=4&arch=a&cores=5': 'cores' is given twice; give it once");
+  EXPECT_EQ(error_of(parse_cluster_address("cluster:h:1?alloc=a&memory=4096")),
+            "'cluster:h:1?alloc=a&memory=4096': memory= is of a new allocation, and alloc= names "
+            "one that there is; leave one of them out");
+  EXPECT_TRUE(parse_cluster_address("cluster:h:1?alloc=a&cores=4&arch=b&patience=1").ok());
 }
 
 TEST(ClusterPlacement, TakesGroupsThatNobodyElseIsInThenTheFullestCard) {

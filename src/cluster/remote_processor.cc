@@ -38,6 +38,19 @@ json RemoteProcessor::acquisition() const {
   return request;
 }
 
+// Of an allocation that there is: that it has the cores that are said.
+Status check_cores(const ClusterAddress& address, const json& where) {
+  Fields fields(where, "answer of a master");
+  const std::int64_t cores = fields.integer("cores_wanted", 0, kNumberMax);
+  TESSERA_RETURN_IF_ERROR(fields.status());
+  if (!address.has_cores || cores == address.cores) return {};
+  return Error{
+      ErrorCode::kInvalidArgument,
+      fmt::format("allocation '{}' has {} cores, and cores={} says otherwise; leave it out, "
+                  "or resize the allocation",
+                  address.alloc, cores, address.cores)};
+}
+
 // Where it is. One that was given back, as its user seemed to be gone, is acquired anew.
 Result<json> RemoteProcessor::locate(milliseconds patience) {
   json request = this->request("locate");
@@ -62,6 +75,7 @@ Result<std::unique_ptr<RemoteProcessor>> RemoteProcessor::acquire(const ClusterA
   Fields fields(*got, "answer of a master");
   processor->name_ = fields.name("alloc");
   TESSERA_RETURN_IF_ERROR(fields.status());
+  if (!address.alloc.empty()) TESSERA_RETURN_IF_ERROR(check_cores(address, *got));
   const TimePoint deadline = steady_clock::now() + address.patience;
   if (const Status opened = processor->open(*got, deadline); !opened.ok()) {
     TESSERA_TRY(const auto link, processor->link());

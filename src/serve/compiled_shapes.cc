@@ -129,9 +129,12 @@ std::vector<DeviceOptions> devices_of(const ModelConfig& config) {
   device.pace = config.pace;
   if (!config.cluster.empty()) {
     device.kind = DeviceKind::kSim;
-    device.cluster = fmt::format("{}{}cores={}&arch={}", config.cluster,
-                                 config.cluster.find('?') == std::string::npos ? "?" : "&",
-                                 config.cores, config.arch);
+    const char separator = config.cluster.find('?') == std::string::npos ? '?' : '&';
+    device.cluster = fmt::format("{}{}arch={}", config.cluster, separator, config.arch);
+    // An allocation that there is has its cores; where some are asked for it is checked that it has as many.
+    const bool is_there = config.cluster.find("?alloc=") != std::string::npos ||
+                          config.cluster.find("&alloc=") != std::string::npos;
+    if (!is_there || config.cores != 1) device.cluster += fmt::format("&cores={}", config.cores);
     return std::vector<DeviceOptions>(static_cast<std::size_t>(config.instances), device);
   }
   device.kind = config.device;

@@ -218,6 +218,13 @@ TEST(ServeCommand, SaysWhatIsWrong) {
       tessera({"serve", "--model-repository", "served", "--device", "gpu"});
   EXPECT_EQ(device.status, 1);
   EXPECT_THAT(device.err, HasSubstr("gpu"));
+  const auto with_cluster = [](const std::string& cluster) {
+    return tessera({"serve", "--model-repository", "served", "--cluster", cluster}).err;
+  };
+  EXPECT_EQ(with_cluster("h:1?cores=2"),
+            "tessera serve: --cluster 'cluster:h:1?cores=2': cores= is what each model gets; give "
+            "--cores, or 'cores' in its config.json   [invalid argument]\n");
+  EXPECT_THAT(with_cluster("h"), HasSubstr("--cluster: 'cluster:h': 'h' is no HOST:PORT"));
   const CommandResult half = tessera({"serve", "--model-repository", "served", "--tls-certificate",
                                       "relu.onnx", "--http-port", "0"});
   EXPECT_THAT(half.err, HasSubstr("--tls-certificate and --tls-key belong together"));

@@ -136,6 +136,12 @@ TEST(RemoteDevice, AcquiresAnewWhatWasGivenBackWhileItWasAway) {
   cluster.call({{"call", "acquire"}, {"name", "b"}, {"kept", true}, {"arch", "cloud16"}});
   auto guest = Session::open(model.network, {.cluster = cluster.address("alloc=b")});
   ASSERT_TRUE(guest.ok()) << guest.error().to_string();
+  // Its cores may be said, and are what it has.
+  EXPECT_EQ(error_of(Session::open(model.network, {.cluster = cluster.address("alloc=b&cores=1")})),
+            "");
+  EXPECT_EQ(error_of(Session::open(model.network, {.cluster = cluster.address("alloc=b&cores=5")})),
+            "allocation 'b' has 1 cores, and cores=5 says otherwise; leave it out, or resize the "
+            "allocation");
   cluster.call({{"call", "release"}, {"alloc", "b"}});
   EXPECT_THAT(error_of(guest->run(model.inputs)), ::testing::HasSubstr("has no allocation 'b'"));
 }

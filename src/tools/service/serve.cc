@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/secret_file.h"
+#include "cluster/address.h"
 #include "http/server.h"
 #include "serve/access.h"
 #include "serve/grpc/grpc_server.h"
@@ -158,6 +159,18 @@ Status check_address(const ServeArguments& arguments) {
                            arguments.address)};
 }
 
+// What models get is said elsewhere.
+Status check_cluster(const std::string& name) {
+  const auto address = cluster::parse_cluster_address(name);
+  if (!address.ok()) return address.error().with_context("--cluster");
+  const char* const key = address->has_cores ? "cores" : !address->arch.empty() ? "arch" : nullptr;
+  if (key == nullptr) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("--cluster '{}': {}= is what each model gets; give --{}, or '{}' in its "
+                           "config.json",
+                           name, key, key, key)};
+}
+
 // Of models whose config.json says nothing else.
 Status set_device(const ServeArguments& arguments, serve::ModelConfig& defaults) {
   if (!arguments.cluster.empty() && !arguments.device.empty()) {
@@ -170,6 +183,7 @@ Status set_device(const ServeArguments& arguments, serve::ModelConfig& defaults)
   if (!arguments.cluster.empty()) {
     const bool has_prefix = arguments.cluster.starts_with(kPrefix);
     defaults.cluster = has_prefix ? arguments.cluster : std::string(kPrefix) + arguments.cluster;
+    TESSERA_RETURN_IF_ERROR(check_cluster(defaults.cluster));
   }
   // What the cards of a cluster are unless they are started otherwise.
   const char* const usual = arguments.cluster.empty() ? "tessera128" : "cloud16";
