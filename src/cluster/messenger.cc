@@ -15,6 +15,7 @@
 #include "base/deadline.h"
 #include "base/guarded.h"
 #include "cluster/errors.h"
+#include "transport/shared_memory.h"
 #include "transport/transport.h"
 
 namespace tessera::cluster {
@@ -456,8 +457,10 @@ class TransportMessenger : public Messenger {
         server->listen(*transport_, {Medium::kTcp, options.address, options.port}));
     if (!options.shared_memory_folder.empty()) {
       // Named by the port: who follows at it takes the place over.
+      const std::string beginning = fmt::format("tessera-{}-", ::geteuid());
+      transport::remove_dead_sockets(options.shared_memory_folder, beginning);
       const std::string path =
-          fmt::format("{}/tessera-{}-{}", options.shared_memory_folder, ::getuid(), server->port());
+          fmt::format("{}/{}{}", options.shared_memory_folder, beginning, server->port());
       TESSERA_RETURN_IF_ERROR(server->listen(*transport_, {Medium::kSharedMemory, path}));
     }
     if (options.ucx) {

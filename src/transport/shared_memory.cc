@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <new>
 #include <utility>
 
@@ -262,33 +263,63 @@ bool has_size(int memory) {
          (::fcntl(memory, F_GET_SEALS) & F_SEAL_SHRINK) != 0;
 }
 
+// Whether somebody listens at the socket that is there.
+enum class Found : std::uint8_t { kNothing, kDead, kAlive };
+
+Found look_at(const std::string& path) {
+  const sockaddr_un address = address_of(path);
+  const Descriptor asking(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int connected =
+      ::connect(asking.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  if (connected == 0 || errno == EAGAIN) return Found::kAlive;
+  struct stat found{};
+  const bool is_refused = errno == ECONNREFUSED;
+  const bool is_own_socket =
+      ::lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode) && found.st_uid == ::geteuid();
+  return is_refused && is_own_socket ? Found::kDead : Found::kNothing;
+}
+
 }  // namespace
 
+// Made beside its place and then put there: what is at a path that nobody listens at is dead.
 Result<Descriptor> listen_at(const std::string& path) {
+  const std::string beside = path + ".new";
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const sockaddr_un address = address_of(path);
-  const auto* const general = reinterpret_cast<const sockaddr*>(&address);
   if (socket.get() < 0) return failed(path, "cannot make a socket", errno);
-  // One that is there and answers belongs to somebody.
-  {
-    const Descriptor asking(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (::connect(asking.get(), general, sizeof address) == 0 || errno == EAGAIN) {
-      return failed(path, "somebody listens there already", EADDRINUSE);
-    }
-    struct stat found{};
-    if (errno == ECONNREFUSED && ::lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode)) {
-      ::unlink(path.c_str());
-    }
+  const Found found = look_at(path);
+  if (found == Found::kAlive) return failed(path, "somebody listens there already", EADDRINUSE);
+  if (found == Found::kNothing && ::access(path.c_str(), F_OK) == 0) {
+    return failed(path, "cannot listen there", EADDRINUSE);
   }
+  ::unlink(beside.c_str());
+  const sockaddr_un address = address_of(beside);
   // The mode counts from bind() on: nobody else may come in between.
   ::fchmod(socket.get(), 0600);
-  if (::bind(socket.get(), general, sizeof address) != 0) {
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return failed(path, "cannot listen there", errno);
   }
-  if (::chmod(path.c_str(), 0600) != 0 || ::listen(socket.get(), 128) != 0) {
-    return failed(path, "cannot listen there", errno);
+  if (::chmod(beside.c_str(), 0600) != 0 || ::listen(socket.get(), 128) != 0 ||
+      ::rename(beside.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(beside.c_str());
+    return failed(path, "cannot listen there", error);
   }
   return socket;
+}
+
+void remove_dead_sockets(const std::string& folder, const std::string& beginning) {
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator at(folder, ignored), end; at != end;
+       at.increment(ignored)) {
+    const std::string name = at->path().filename().string();
+    if (!name.starts_with(beginning) || at->path().string().size() >= sizeof(sockaddr_un::sun_path))
+      continue;
+    const bool is_numbered =
+        name.find_first_not_of("0123456789", beginning.size()) == std::string::npos;
+    if (is_numbered && look_at(at->path().string()) == Found::kDead) {
+      ::unlink(at->path().c_str());
+    }
+  }
 }
 
 void remove_socket(const std::string& path) { ::unlink(path.c_str()); }

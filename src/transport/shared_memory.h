@@ -18,6 +18,9 @@ namespace tessera::transport {
 // A socket that listens at the path, which belongs to its user alone.
 Result<Descriptor> listen_at(const std::string& path);
 void remove_socket(const std::string& path);
+// Those of this user whose names begin so and go on with a number, and that nobody listens at: processes that were
+// killed leave them.
+void remove_dead_sockets(const std::string& folder, const std::string& beginning);
 
 // The side that listens: sends the memory over a socket that was accepted, and takes that.
 Result<std::unique_ptr<ByteStream>> share_memory(Descriptor socket, const std::string& path);

@@ -2,6 +2,8 @@
 // get there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -293,6 +295,40 @@ TEST(ClusterMedia, CarryTheSameBits) {
               HasSubstr("start it with --ucx"));
   EXPECT_THAT(error_of(Session::open(model.network, {.cluster = plain.address("medium=tape")})),
               HasSubstr("allowed are auto, tcp, shm and ucx"));
+  std::filesystem::remove_all(folder);
+}
+
+// A socket at which somebody listens until the descriptor is closed, and which stays then.
+int listen_at(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  EXPECT_EQ(::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(::listen(socket, 1), 0);
+  return socket;
+}
+
+TEST(ClusterMedia, ANodeRemovesTheSocketsOfKilledOnesAndNothingElse) {
+  const std::string folder = new_folder("dead_sockets");
+  const std::string own = folder + "/tessera-" + std::to_string(::geteuid()) + "-";
+  for (const std::string& name : {own + "1", own + "1a", folder + "/tessera-x-1"}) {
+    ::close(listen_at(name));
+  }
+  const int alive = listen_at(own + "2");
+  std::ofstream(own + "3") << "no socket";
+  testing::LocalClusterOptions options;
+  options.shared_memory_folder = folder;
+  {
+    const LocalCluster cluster(options);
+    EXPECT_FALSE(std::filesystem::exists(own + "1"));
+    for (const std::string& name : {own + "1a", folder + "/tessera-x-1", own + "2", own + "3"}) {
+      EXPECT_TRUE(std::filesystem::exists(name)) << name;
+    }
+    const auto names = std::filesystem::directory_iterator(folder);
+    EXPECT_EQ(std::distance(begin(names), end(names)), 5);  // the node's own besides
+  }
+  ::close(alive);
   std::filesystem::remove_all(folder);
 }
 
