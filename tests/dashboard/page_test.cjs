@@ -130,6 +130,22 @@ async function limitIsTold(browser) {
   check('the page says what limits the run', /^stage 'pre' is the limit \(\d+\.\d % busy, the kernels \d+\.\d %\): give it more threads$/.test(text), text);
 }
 
+// Names may be longer than there is room, and kernels of two devices may have one name.
+async function labelsAreApart(browser) {
+  const labels = JSON.parse(await browser.value(`${DATA}.labels`));
+  const long = labels.find((label) => label.text === 'slow0 on a card of another rack');
+  check('a long name of a device is shortened', /^slow0 on a .*…$/.test(long?.drawn ?? ''), long?.drawn);
+  const wide = labels.filter((label) => label.right > 118);
+  check('labels end where the rows begin', wide.length === 0, JSON.stringify(wide));
+  const over = labels.filter((label, i) => i > 0 && label.top < labels[i - 1].bottom);
+  check('no label lies on another one', over.length === 0, JSON.stringify(over));
+  const legend = await browser.value("[...document.querySelectorAll('#chart-kernels .u-series .u-label')].map((label) => label.textContent).filter((text) => text)");
+  check('the chart names the device where two kernels have one name',
+    legend.includes('kernel A · sim0') && legend.includes('kernel A · slow0 on a card of another rack') && legend.includes('kernel B'), legend.join(' | '));
+  const value = await browser.value("(({ height }, line) => height < 2 * line)(document.querySelector('#kernels .value').getBoundingClientRect(), 14)");
+  check('a figure beside a long name is one line', value);
+}
+
 // A device that hangs: its run and the thread that waits for it have no event, and yet they show.
 async function longRunsShow(browser) {
   const { server, url } = await startServer('held', 'hang');
@@ -137,7 +153,7 @@ async function longRunsShow(browser) {
     await browser.open(url, { width: 1400, height: 1000 });
     await browser.until('the limit', `${LIMIT}.dataset.cause === 'device'`);
     const text = await browser.value(`${LIMIT}.querySelector('.text').textContent`);
-    check('a device that may hang is told', /^device 'slow0' may hang: a run has lasted \d+\.\d s, the longest before it 0\.0400 s$/.test(text), text);
+    check('a device that may hang is told', /^device 'slow0 on a card of another rack' may hang: a run has lasted \d+\.\d s, the longest before it 0\.0400 s$/.test(text), text);
     const kernel = "document.querySelector('#kernels .value').textContent";
     const stage = "document.querySelector('.row[data-stage=\"execute\"] .value').textContent";
     check('a run that goes on counts', (await browser.value(kernel)) === '100 %', await browser.value(kernel));
@@ -148,7 +164,9 @@ async function longRunsShow(browser) {
     check('so is the line of the stage', Math.min(...stages[0].slice(-30)) === 1, stages[0].slice(-3).join(', '));
     check('a queue keeps its level where nothing happens', Math.min(...queues[0].slice(-30)) === 1, queues[0].slice(-3).join(', '));
     const rows = JSON.parse(await browser.value(`${DATA}.rows`));
-    check('the timeline draws what goes on', rows['slow0 kernel 0: tasks'] > 0, rows['slow0 kernel 0: tasks']);
+    const slow = rows['slow0 on a card of another rack kernel A: tasks'];
+    check('the timeline draws what goes on', slow > 0, slow);
+    await labelsAreApart(browser);
     if (folder) {
       mkdirSync(folder, { recursive: true });
       writeFileSync(join(folder, 'hanging.png'), await browser.screenshot());

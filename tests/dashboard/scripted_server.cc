@@ -21,9 +21,11 @@ using namespace tessera;
 
 Status add_hanging_device(metrics::Recorder& recorder) {
   constexpr std::int64_t kRunNs = 40'000'000;
+  // A kernel of the same name is on the pipeline's own device.
   TESSERA_TRY(const metrics::SourceId kernel,
-              recorder.add_source(
-                  {.kind = metrics::SourceKind::kKernel, .name = "kernel 0", .device = "slow0"}));
+              recorder.add_source({.kind = metrics::SourceKind::kKernel,
+                                   .name = "kernel A",
+                                   .device = "slow0 on a card of another rack"}));
   TESSERA_TRY(const metrics::SourceId stage,
               recorder.add_source({.kind = metrics::SourceKind::kStage, .name = "execute"}));
   for (std::int64_t run = 0; run < 3; ++run) {

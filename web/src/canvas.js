@@ -13,6 +13,14 @@ export function color(name) {
 // The colour of the index-th kernel, stage or queue.
 export const colorOf = (index) => color(`k${index % 8}`);
 
+// As much of a text as the context draws in `width`, with dots for what is left out.
+export function shortened(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  let kept = text.length;
+  while (kept > 0 && context.measureText(`${text.slice(0, kept)}…`).width > width) --kept;
+  return `${text.slice(0, kept)}…`;
+}
+
 export class Canvas {
   constructor(element) {
     this.element = element;

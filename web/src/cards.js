@@ -46,7 +46,7 @@ class DrawnCard {
       ...card.processors.map(drawTenant));
     const all = element('div', { className: 'allcards' });
     for (let index = 0; index < card.cards; ++index) all.append(this.drawOne(card, index, owner));
-    this.root = element('div', { className: 'vcard', ariaLabel: card.arch }, all, table);
+    this.root = element('div', { className: 'vcard', ariaLabel: card.arch }, all, element('div', { className: 'scrolled' }, table));
   }
 
   drawOne(card, index, owner) {
@@ -76,7 +76,7 @@ class DrawnCard {
     const title = owned ? `core ${core}: ${owned.one.name}${owned.reserved ? ', being linked' : ''}` : `core ${core}: free`;
     root.title = title;
     root.dataset.tenant = owned ? owned.one.name : '';
-    if (owned) root.style.background = colorOf(owned.index);
+    if (owned) Object.assign(root.style, { background: colorOf(owned.index), color: '#fff' });
     this.meters.set(`core ${core}`, { root, fill, title });
     return root;
   }

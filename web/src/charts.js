@@ -3,8 +3,9 @@
 
 import uPlot from 'uplot';
 import { color, colorOf } from './canvas.js';
-import { digits, moment } from './format.js';
+import { digits, moment, namesOf } from './format.js';
 
+const HEIGHT = 160; // as page.css has it
 const POINTS_MAX = 100;
 // Shorter points would only make the lines jump, but in a short view.
 const pointNs = (span) => Math.max(span / POINTS_MAX, Math.min(50e6, span / 20));
@@ -47,7 +48,8 @@ class Chart {
 
   // A new plot when there are other sources or other colours.
   make(sources) {
-    const names = sources.map((source) => source.name).join('\n') + color('text');
+    const labels = namesOf(sources);
+    const names = labels.join('\n') + color('text');
     if (this.plot && names === this.names) return;
     this.names = names;
     this.plot?.destroy();
@@ -61,7 +63,7 @@ class Chart {
         { ...axis, space: 80, size: 24, values: (plot, ticks) => ticks.map((t) => (t < 0 ? '' : moment(t * 1e9, (plot.scales.x.max - plot.scales.x.min) * 2e9))) },
         { ...axis, size: 40, values: (_, ticks) => ticks.map(digits) },
       ],
-      series: [{}, ...sources.map((source, i) => ({ label: source.name, stroke: colorOf(i + this.shape.offset), width: 1.6, points: { show: false } }))],
+      series: [{}, ...labels.map((label, i) => ({ label, stroke: colorOf(i + this.shape.offset), width: 1.6, points: { show: false } }))],
       cursor: { y: false, drag: { x: true, y: false, setScale: false } },
       legend: { show: sources.length > 1, live: false },
       hooks: { setSelect: [(plot) => this.selected(plot)] },
@@ -101,9 +103,9 @@ class Chart {
     this.element.dataset.lines = JSON.stringify(series.map((line) => line.map((value) => Number(value.toPrecision(4)))));
   }
 
-  // What the legend leaves.
+  // What a legend of one line leaves; one of more makes the chart higher.
   height(hasLegend) {
-    return this.element.clientHeight - (hasLegend ? 26 : 0);
+    return HEIGHT - (hasLegend ? 26 : 0);
   }
 
   resize() {

@@ -48,3 +48,10 @@ export function figure(value) {
 export function count(number) {
   return Math.round(number).toString().replace(/\B(?=(\d{3})+$)/g, '\u202f');
 }
+
+// What each of the sources is called where all are named: with its device where two have one name.
+export function namesOf(sources) {
+  const often = new Map();
+  for (const { name } of sources) often.set(name, (often.get(name) ?? 0) + 1);
+  return sources.map(({ name, device }) => (device && often.get(name) > 1 ? `${name} · ${device}` : name));
+}

@@ -3,7 +3,7 @@
 import { Cards } from './cards.js';
 import { Charts } from './charts.js';
 import { Gestures } from './gestures.js';
-import { moment } from './format.js';
+import { moment, namesOf } from './format.js';
 import { Overview } from './overview.js';
 import { Panels } from './panels.js';
 import { Store } from './store.js';
@@ -95,12 +95,12 @@ function drawToolbar() {
 
 // What the marks mean, once for each of the two sets that kernels take turns with.
 function drawLegend() {
-  const kernels = store.sources('kernel').slice(0, 2);
-  const key = String(kernels.map((source) => source.name));
+  const kernels = namesOf(store.sources('kernel')).slice(0, 2);
+  const key = String(kernels);
   if (by('legend').dataset.key === key) return;
   by('legend').dataset.key = key;
   const marks = ['● written  ○ begins  ■ read', '● written  × begins  + read'];
-  const items = kernels.map((source, i) => [`${source.name}: ${marks[i]}`, `var(--k${i})`]);
+  const items = kernels.map((name, i) => [`${name}: ${marks[i]}`, `var(--k${i})`]);
   by('legend').replaceChildren(...items.map(([text, colour]) => {
     const item = document.createElement('span');
     item.style.color = colour;

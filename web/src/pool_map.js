@@ -3,7 +3,7 @@
 //
 //   n0 · 0  ■■■■ ■■□□ ...      n1 · 0  □□□□ □□□□ ...
 
-import { Canvas, color } from './canvas.js';
+import { Canvas, color, shortened } from './canvas.js';
 
 const LABEL = 88;
 const GAP = 14;
@@ -66,7 +66,7 @@ export class PoolMap {
     const card = this.cards[index];
     const { x, y } = this.place(index, layout);
     c.fillStyle = color(card.draining ? 'warn' : 'quiet');
-    c.fillText(`${card.node} · ${card.card}`, x, y + layout.size / 2, LABEL - 8);
+    c.fillText(shortened(c, `${card.node} · ${card.card}`, LABEL - 8), x, y + layout.size / 2);
     const inGroup = card.cores / card.groups;
     for (let core = 0; core < card.cores; ++core) {
       const owner = card.owners[core];

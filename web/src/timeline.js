@@ -9,7 +9,7 @@
 //
 // Where single events are no longer kept, or are too many, rows show shares of time instead.
 
-import { Canvas, color, colorOf } from './canvas.js';
+import { Canvas, color, colorOf, shortened } from './canvas.js';
 import { bytes, moment, percent, time } from './format.js';
 import { Kind } from './store.js';
 
@@ -151,6 +151,7 @@ export class Timeline {
     data.mode = single ? 'events' : 'bins';
     data.drawn = this.drawn;
     data.rows = JSON.stringify(this.drawnRows); // from top to bottom
+    data.labels = JSON.stringify(this.labels); // likewise
   }
 
   drawStripes(c, rows) {
@@ -177,31 +178,32 @@ export class Timeline {
     }
   }
 
+  // A kernel has its device below its name: kernels of several devices have the same names.
   drawLabels(c, rows) {
     c.textAlign = 'left';
     c.textBaseline = 'middle';
+    this.labels = [];
     for (const row of rows) {
       const middle = row.y + row.height / 2;
       const named = row.kind === Kind.kernel || row.kind === Kind.stage;
-      c.font = named ? '600 12px system-ui, sans-serif' : '11px system-ui, sans-serif';
-      c.fillStyle = color(named ? 'text' : 'quiet');
       if (named) {
-        c.save();
         c.fillStyle = colorOfRow(row);
         c.fillRect(0, middle - 6, 3, 12);
-        c.restore();
       }
       const moved = row.kind === Kind.in ? 'DDR writes' : 'DDR reads';
       const text = named ? row.source.name : row.index === WHOLE ? `${row.source.name}: ${moved}` : moved;
-      c.fillText(text, 9, middle, LABELS - 16);
-      if (row.kind === Kind.kernel && row.source.device) {
-        c.font = '10px system-ui, sans-serif';
-        c.fillStyle = color('quiet');
-        c.textAlign = 'right';
-        c.fillText(row.source.device, LABELS - 8, middle, 50);
-        c.textAlign = 'left';
-      }
+      const device = row.kind === Kind.kernel ? row.source.device : '';
+      this.drawLabel(c, text, device ? middle - 6 : middle, { size: named ? 12 : 11, weight: named ? '600 ' : '', ink: named ? 'text' : 'quiet' });
+      if (device) this.drawLabel(c, device, middle + 7, { size: 10, weight: '', ink: 'quiet' });
     }
+  }
+
+  drawLabel(c, text, y, { size, weight, ink }) {
+    c.font = `${weight}${size}px system-ui, sans-serif`;
+    c.fillStyle = color(ink);
+    const drawn = shortened(c, text, LABELS - 16);
+    c.fillText(drawn, 9, y);
+    this.labels.push({ text, drawn, top: y - size / 2, bottom: y + size / 2, right: 9 + c.measureText(drawn).width });
   }
 
   // Calls draw(event, x0, x1) for what is in view. Ends grow along a row, but for small swaps.
