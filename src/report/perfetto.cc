@@ -25,8 +25,8 @@ std::vector<std::size_t> rows_of(const std::vector<TimelineEvent>& timeline) {
   std::map<std::string, std::vector<Cycles>> ends;  // of each track so far
   for (const std::size_t i : order) {
     std::vector<Cycles>& tracks = ends[timeline[i].engine];
-    const auto free = std::ranges::find_if(
-        tracks, [&](Cycles end) { return end <= timeline[i].begin; });
+    const auto free =
+        std::ranges::find_if(tracks, [&](Cycles end) { return end <= timeline[i].begin; });
     rows[i] = static_cast<std::size_t>(free - tracks.begin());
     if (free == tracks.end()) tracks.push_back(0);
     tracks[rows[i]] = timeline[i].end;
