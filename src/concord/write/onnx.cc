@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "arith/rounding.h"
 #include "concord/write/onnx_node.h"
 #include "concord/write/packed_constant.h"
 
@@ -178,7 +179,12 @@ class GraphWriter {
   void keep_addition(const Operation& operation, model::Node& node, onnx::GraphProto* graph) const {
     const auto may_be_zero = [&](ValueId id) {
       const Value& value = software_.value(id);
-      return constant_[id] && element_count(value.dims) == 1 && format_is_float(value.format);
+      if (!constant_[id] || element_count(value.dims) != 1 || !format_is_float(value.format)) {
+        return false;
+      }
+      // It looks at float64 numbers as binary32 ones.
+      return value.constant == nullptr || static_cast<float>(arith::read_element(
+                                              value.format, value.constant->bytes.data())) == 0;
     };
     const std::vector<ValueId>& inputs = operation.inputs;
     if (operation.op == Operator::kAdd) {
