@@ -49,7 +49,11 @@ std::vector<std::byte> last_axis_fastest(const std::vector<std::byte>& elements,
     std::int64_t from = 0;
     for (std::size_t axis = dims.size(); axis-- > 0;) from = from * dims[axis] + at[axis];
     std::copy_n(elements.begin() + from * bytes, bytes, result.begin() + to);
-    for (std::size_t axis = dims.size(); axis-- > 0 && ++at[axis] == dims[axis];) at[axis] = 0;
+    for (std::size_t axis = dims.size(); axis-- > 0;) {
+      ++at[axis];
+      if (at[axis] < dims[axis]) break;
+      at[axis] = 0;
+    }
   }
   return result;
 }

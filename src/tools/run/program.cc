@@ -8,6 +8,7 @@
 
 #include "device/program_run.h"
 #include "network/firmware_file.h"
+#include "network/network.h"
 #include "package/container.h"
 #include "tools/files/tensor_file.h"
 #include "tools/run/images.h"
