@@ -273,6 +273,14 @@ const Attributes& one_head() {
   return heads;
 }
 
+// Over "n" keys of each sequence and "all" together.
+void attend_to_all(ModelBuilder& builder) {
+  builder
+      .node("GroupQueryAttention", {"q", "k", "v", "pk", "pv", "n", "all"}, {"a", "nk", "y"},
+            one_head(), "it")
+      .domain("com.microsoft");
+}
+
 TEST(ContribValues, GroupQueryAttentionSeesOfABufferWhatIsInUse) {
   const Strings inputs = {"q", "k", "v", "pk", "pv", "len", "total"};
   ModelBuilder result = of_a_buffer(2);
@@ -315,10 +323,7 @@ TEST(ContribValues, GroupQueryAttentionReadsTheLengthThatAShapeGives) {
   builder.node("Shape", {"mask"}, {"shape"}).initializer("one", one);
   builder.node("Gather", {"shape", "one"}, {"length"});
   builder.node("Cast", {"length"}, {"all"}, {{"to", std::int64_t{6}}});
-  builder
-      .node("GroupQueryAttention", {"q", "k", "v", "pk", "pv", "n", "all"}, {"a", "nk", "y"},
-            one_head(), "it")
-      .domain("com.microsoft");
+  attend_to_all(builder);
   builder.output("y");
   const auto model = builder.model();
   ASSERT_TRUE(model.ok()) << model.error().to_string();
@@ -330,10 +335,7 @@ TEST(ContribValues, GroupQueryAttentionReadsTheLengthThatAShapeGives) {
 TEST(ContribValues, GroupQueryAttentionHasTheRowsThatItsLengthSaysWhereNothingIsStated) {
   ModelBuilder builder = of_a_buffer(2);
   builder.input("n", Format::kI32, {1}).input("all", Format::kI32, {});
-  builder
-      .node("GroupQueryAttention", {"q", "k", "v", "pk", "pv", "n", "all"}, {"a", "nk", "y"},
-            one_head(), "it")
-      .domain("com.microsoft");
+  attend_to_all(builder);
   builder.output("y");
   const auto model = builder.model();
   ASSERT_TRUE(model.ok()) << model.error().to_string();

@@ -76,10 +76,10 @@ Result<Network> network_from_package(package::Package package, const ChipConfig&
 // An error where a package of that chip was not compiled for this one.
 Status check_architecture(const std::string& chip_name, std::uint64_t chip_fingerprint,
                           const ChipConfig& chip);
-// Proves the program. `arch` empty: the one that is built in and has the program's chip's name.
+// Proves the program, which is for `chip`.
 Result<Network> network_from_program(isa::Program program, const std::string& name,
-                                     const ChipConfig& chip);  // which it is for
-// The same for the architecture that it names, or that is given.
+                                     const ChipConfig& chip);
+// The same. `arch` empty: the one that is built in and has the program's chip's name.
 Result<Network> network_from_program(isa::Program program, const std::string& name,
                                      const std::string& arch);
 

@@ -55,8 +55,7 @@ std::map<std::string, Tracks> tracks_of(const RunResult& run,
   return tracks;
 }
 
-json described(const char* what, int track, const json& value) {
-  const char* const key = std::string_view(what) == "thread_name" ? "name" : "sort_index";
+json described(const char* what, int track, const char* key, const json& value) {
   return {{"ph", "M"}, {"pid", 1}, {"tid", track}, {"name", what}, {"args", {{key, value}}}};
 }
 
@@ -73,8 +72,8 @@ std::string report::timeline_text(const RunResult& run) {
   for (const EngineUse& engine : run.engines) {
     const Tracks& at = tracks[engine.name];
     for (int track = at.first; track < at.first + static_cast<int>(at.count); ++track) {
-      events.push_back(described("thread_name", track, engine.name));
-      events.push_back(described("thread_sort_index", track, track));
+      events.push_back(described("thread_name", track, "name", engine.name));
+      events.push_back(described("thread_sort_index", track, "sort_index", track));
     }
   }
   for (std::size_t i = 0; i < run.timeline.size(); ++i) {
