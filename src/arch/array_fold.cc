@@ -1,6 +1,7 @@
 #include "arch/array_fold.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 namespace tessera {
@@ -523,11 +524,47 @@ std::int64_t stream_elements(const ChainPasses& passes, std::int64_t columns) {
   return ceil_div(columns * passes.elements, passes.turns);
 }
 
+namespace {
+
+// The folds that a thread looked for last: the steps of a layer are alike, and come one behind the other.
+class RecentFolds {
+ public:
+  template <typename Find>
+  ArrayFold fold(const NeuralEngineConfig& config, const ProductWork& work, const FoldShape& shape,
+                 std::int64_t taps, Find&& find) {
+    for (const Entry& entry : entries_) {
+      if (entry.taps == taps && entry.shape == shape && entry.work == work &&
+          entry.config == config) {
+        return entry.fold;
+      }
+    }
+    Entry& oldest = entries_[next_++ % entries_.size()];
+    oldest = {taps, shape, work, config, find()};
+    return oldest.fold;
+  }
+
+ private:
+  struct Entry {
+    std::int64_t taps = -1;  // of none
+    FoldShape shape;
+    ProductWork work;
+    NeuralEngineConfig config;
+    ArrayFold fold;
+  };
+  std::array<Entry, 8> entries_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+
 ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work,
                      const FoldShape& shape, std::int64_t taps) {
   if (has_gaps(work) || !folds(config)) return unfolded(config, work, taps);
-  const TileGrid grid{shape.rows, work.columns};
-  return best_fold({config, work, shape, grid, parts_of(config, work, taps)});
+  thread_local RecentFolds recent;
+  return recent.fold(config, work, shape, taps, [&] {
+    const TileGrid grid{shape.rows, work.columns};
+    return best_fold({config, work, shape, grid, parts_of(config, work, taps)});
+  });
 }
 
 std::optional<GapFold> gap_fold(const NeuralEngineConfig& config, const ProductWork& work,

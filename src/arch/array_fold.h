@@ -123,6 +123,7 @@ struct FoldShape {
   std::int64_t rows = 1;
   std::int64_t output_channels = 1;
   std::int64_t row_first = 0;
+  friend bool operator==(const FoldShape&, const FoldShape&) = default;
 };
 
 // The fold with the fewest cycles of a product on stationary weights that is neither channel-wise

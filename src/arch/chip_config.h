@@ -39,6 +39,7 @@ struct NeuralEngineConfig {
   std::int32_t command_cycles_min = 0;         // that a shorter piece takes
   std::int32_t command_stall_thousandths = 0;  // cycles lost at a piece, on average
   std::int32_t tile_stall_thousandths = 0;     // cycles lost at a tile of weights, on average
+  friend bool operator==(const NeuralEngineConfig&, const NeuralEngineConfig&) = default;
 };
 
 struct PlanarEngineConfig {

@@ -388,16 +388,14 @@ constexpr std::array kKeys = {
         MemberAccess<std::int32_t>(nested<&ChipConfig::formats, &FormatsConfig::fixed_weight_bits>),
         0, arith::kFixedRangeBitsMax,
         "bits of weights that are integers with one power of two as the scale of an output "
-        "channel; 0: "
-        "weights are as the matrix format has them",
+        "channel, 3 or more; 0: weights are as the matrix format has them",
         true},
     ConfigKey{"formats", "logarithmic_weight_bits",
               MemberAccess<std::int32_t>(
                   nested<&ChipConfig::formats, &FormatsConfig::logarithmic_weight_bits>),
               0, arith::kLogarithmicBitsMax,
-              "bits of weights that are 0 or a power of two with a sign; 0: weights are as the "
-              "matrix format "
-              "has them",
+              "bits of weights that are 0 or a power of two with a sign, 2 or more; 0: weights are "
+              "as the matrix format has them",
               true},
 
     ConfigKey{"card", "groups", card<&CardConfig::groups>, 1, 16,

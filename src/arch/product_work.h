@@ -37,6 +37,7 @@ struct ProductWork {
   std::int64_t partitions = 128;   // of the state buffer; a transposition's blocks
   bool keeps_sums = false;         // they stay in PSUM, and nothing passes the post-processor
   bool sums_in_parts = false;      // they stay in PSUM, or go on with what is there
+  friend bool operator==(const ProductWork&, const ProductWork&) = default;
 };
 
 }  // namespace tessera

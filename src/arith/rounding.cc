@@ -115,11 +115,6 @@ std::uint16_t bf16_from_f64(double value) {
   return sign_bit(value) | pack_magnitude(value, kShapeBf16, kBf16LargestBits);
 }
 
-float f32_from_f64(double value) {
-  if (std::isnan(value)) return f32_from_bits(kF32CanonicalNan);
-  return static_cast<float>(value);
-}
-
 std::uint16_t f16_from_f32(float value) { return f16_from_f64(static_cast<double>(value)); }
 std::uint16_t bf16_from_f32(float value) { return bf16_from_f64(static_cast<double>(value)); }
 

@@ -37,7 +37,9 @@ inline std::uint64_t bits_of_f64(double value) { return std::bit_cast<std::uint6
 // One rounding from binary64, as described above.
 std::uint16_t f16_from_f64(double value);
 std::uint16_t bf16_from_f64(double value);
-float f32_from_f64(double value);
+inline float f32_from_f64(double value) {
+  return value == value ? static_cast<float>(value) : f32_from_bits(kF32CanonicalNan);
+}
 // From binary32 (exact as binary64, hence the same rounding).
 std::uint16_t f16_from_f32(float value);
 std::uint16_t bf16_from_f32(float value);

@@ -5,6 +5,7 @@
 #include "arch/architecture_file.h"
 #include "base/check.h"
 #include "compile/estimate.h"
+#include "compile/far_parts.h"
 #include "compile/plan.h"
 #include "compile/plan_choice.h"
 #include "compile/prepare.h"
@@ -21,13 +22,14 @@ using package::Package;
 class Compiler {
  public:
   Compiler(std::shared_ptr<const Graph> graph, const ChipConfig& chip,
-           const CompileOptions& options)
-      : graph_(std::move(graph)), chip_(chip), options_(options) {}
+           const CompileOptions& options, TensorSet apart = {})
+      : graph_(std::move(graph)), chip_(chip), options_(options), apart_(std::move(apart)) {}
 
   Result<Package> run() {
-    TESSERA_TRY(prepared_, prepare(*graph_, chip_, options_));
+    TESSERA_TRY(prepared_, prepare(*graph_, chip_, options_, {}, apart_));
     const PlanInputs inputs{*graph_, chip_, options_, prepared_.storages, prepared_.layers};
     TESSERA_TRY(draft_, choose_plan(inputs, prepared_.addresses));
+    far_parts_ = far_parts(inputs, draft_.plan);
     const Addresses& addresses = draft_.addresses;
     package_.dependencies_dropped = draft_.dependencies_dropped;
     package_.chip_name = chip_.name;
@@ -48,6 +50,8 @@ class Compiler {
     return std::move(package_);
   }
 
+  // Of the plan that run() made (compile/far_parts.h).
+  const TensorSet& parts_from_far() const { return far_parts_; }
   // That the tasks of run() take by the model of time.
   Cycles cycles() const {
     return predict_timeline(chip_, draft_.tasks.segments, draft_.tasks.tasks).cycles;
@@ -106,8 +110,10 @@ class Compiler {
   std::shared_ptr<const Graph> graph_;
   const ChipConfig& chip_;
   const CompileOptions& options_;
+  const TensorSet apart_;
   Prepared prepared_;
   Draft draft_;
+  TensorSet far_parts_;
   Package package_;
 };
 
@@ -127,21 +133,47 @@ bool may_reorder(const Graph& graph) {
   return bytes <= kOrderedBytesMax;
 }
 
-// In the order that the graph has, or by height (graph/order_by_height.h) where that takes less time.
+// What was compiled, and what it takes by the model of time.
+struct Attempt {
+  std::shared_ptr<const Graph> graph;
+  Package package;
+  Cycles cycles = 0;
+  TensorSet far_parts;
+};
+
+Result<Attempt> attempt(std::shared_ptr<const Graph> graph, const ChipConfig& chip,
+                        const CompileOptions& options, TensorSet apart = {}) {
+  Compiler compiler(graph, chip, options, std::move(apart));
+  TESSERA_TRY(Package package, compiler.run());
+  return Attempt{std::move(graph), std::move(package), compiler.cycles(),
+                 compiler.parts_from_far()};
+}
+
+// The better of both. Another one that does not fit is none.
+Status take_if_better(Result<Attempt> other, Attempt& best) {
+  if (!other.ok()) {
+    return other.error().code == ErrorCode::kDoesNotFit ? Status{} : other.error();
+  }
+  if (other->cycles < best.cycles - best.cycles / kDoubtShare) best = *std::move(other);
+  return {};
+}
+
+// In the order that the graph has, or by height (graph/order_by_height.h) where that takes less time; then with parts of
+// concatenations apart that are made long before the others (compile/far_parts.h), where that does.
 Result<Package> compile_ordered(std::shared_ptr<const Graph> graph, const ChipConfig& chip,
                                 const CompileOptions& options) {
-  const Graph& given = *graph;
-  Compiler as_it_is(std::move(graph), chip, options);  // keeps it
-  auto package = as_it_is.run();
-  if (!package.ok() || !may_reorder(given)) return package;
-  auto reordered = graph::ordered_by_height(given);
-  if (!reordered) return package;
-  Compiler by_height(std::make_shared<const Graph>(*std::move(reordered)), chip, options);
-  auto other = by_height.run();
-  if (!other.ok() && other.error().code != ErrorCode::kDoesNotFit) return other;
-  if (!other.ok()) return package;
-  const Cycles cycles = as_it_is.cycles();
-  return by_height.cycles() < cycles - cycles / kDoubtShare ? std::move(other) : std::move(package);
+  TESSERA_TRY(Attempt best, attempt(graph, chip, options));
+  if (may_reorder(*graph)) {
+    if (auto reordered = graph::ordered_by_height(*graph)) {
+      auto by_height = std::make_shared<const Graph>(*std::move(reordered));
+      TESSERA_RETURN_IF_ERROR(take_if_better(attempt(std::move(by_height), chip, options), best));
+    }
+  }
+  if (best.graph->nodes.size() <= kOrderedNodesMax && !best.far_parts.empty()) {
+    TESSERA_RETURN_IF_ERROR(
+        take_if_better(attempt(best.graph, chip, options, best.far_parts), best));
+  }
+  return std::move(best.package);
 }
 
 Result<Package> compile_bounded(std::shared_ptr<const Graph> graph, const ChipConfig& chip,

@@ -33,8 +33,8 @@ class Planner : private CascadeContext {
         early_outputs_(choices.early_outputs),
         alone_(inputs.layers.size(), !inputs.options.resident || !inputs.options.cascades) {
     for (Resident& resident : residents_) {
-      resident.active =
-          resident.possible && inputs.options.resident && resident.layout.bytes() <= capacity_;
+      resident.active = resident.possible && inputs.options.resident &&
+                        resident.layout.bytes() <= capacity_ / passing_.resident_part;
     }
     find_passed();
   }
@@ -208,7 +208,7 @@ class Planner : private CascadeContext {
     return changed;
   }
 
-  // Gives up the resident that saves least for the room and time it takes there.
+  // Gives up the resident that saves least for the room and time it takes there, or has it loaded later.
   bool demote(const Misfit& misfit) {
     Resident* worst = nullptr;
     double worst_score = 0;
@@ -226,13 +226,17 @@ class Planner : private CascadeContext {
       }
     }
     if (worst == nullptr) return false;
-    worst->active = false;
+    if (load_late(*worst)) {
+      moves_after_ = find_moves_after(residents_, inputs_.layers.size());
+    } else {
+      worst->active = false;
+    }
     return true;
   }
 
   const PlanInputs& inputs_;
   Residents residents_;
-  const MovesAfter moves_after_;
+  MovesAfter moves_after_;
   ResidentBytes resident_bytes_;  // of the attempt that is made
   const Table<StorageIndex, LayerIndex> last_reads_;
   const std::int64_t capacity_;

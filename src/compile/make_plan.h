@@ -9,13 +9,16 @@
 
 namespace tessera::compile {
 
-// How an input that comes in pieces is passed on as it comes.
+// How an input that comes in pieces is passed on as it comes, and what stays in the state buffer.
 struct Passing {
   // So many layers behind it pass what they make on to the next one, if that alone reads it; 0: what has room stays
   // in the state buffer.
   std::int32_t layers = 0;
   // Rings of cascades take all the room that there is, not half of it: fewer and longer slots.
   bool wide_rings = false;
+  // What takes more than one part in so many of the state buffer does not stay there, but goes by pieces through cascades
+  // of more layers, which have that room.
+  std::int32_t resident_part = 1;
 };
 
 // What else is chosen.

@@ -15,6 +15,8 @@ constexpr std::int32_t kLengthsTried[] = {32, 4, 3, 2};
 // Layers behind an input that pass their results on.
 constexpr std::int32_t kPassingLayersTried[] = {1, 2, 3, 4, 6};
 constexpr Passing kUsualPassing{.layers = 1};
+// What takes more of the state buffer leaves too little for anything beside it.
+constexpr std::int32_t kLargePart = 2;
 // Parts of a step's usual pixels that are tried: 1, 1/2 and 1/4.
 constexpr std::int64_t kStepPartsMax = 4;
 
@@ -316,10 +318,31 @@ Result<Draft> choose_passing(const PlanInputs& inputs, const Addresses& addresse
   return best;
 }
 
+// `best` without blocks that take most of the state buffer, where that takes less: images of which only a few layers, or parts
+// of layers, find room beside each other.
+Status try_small_residents(const PlanInputs& inputs, const Addresses& addresses, Draft& best) {
+  const std::int64_t large = inputs.chip.state_buffer.bytes_per_partition / kLargePart;
+  const auto is_large = [&](const PlacedBlock& block) { return block.bytes > large; };
+  if (!inputs.options.cascades || std::ranges::none_of(best.plan.buffer_blocks, is_large)) {
+    return {};
+  }
+  Passing passing = best.passing;
+  passing.resident_part = kLargePart;
+  const Chooser chooser(inputs, addresses, passing);
+  auto other = chooser.run();
+  if (!other.ok() && other.error().code == ErrorCode::kUnavailable) return other.error();
+  if (!other.ok()) return {};
+  chooser.time(best);
+  chooser.time(*other);
+  if (Chooser::worth_it(*other, best)) best = std::move(*other);
+  return {};
+}
+
 }  // namespace
 
 Result<Draft> choose_plan(const PlanInputs& inputs, const Addresses& addresses) {
   TESSERA_TRY(Draft best, choose_passing(inputs, addresses));
+  TESSERA_RETURN_IF_ERROR(try_small_residents(inputs, addresses, best));
   TESSERA_RETURN_IF_ERROR(Chooser(inputs, addresses, best.passing).try_early_outputs(best));
   return best;
 }

@@ -63,16 +63,16 @@ TensorSlot slot(const Graph& graph, const StoragePlan& storages, const Addresses
 }  // namespace
 
 Result<Prepared> prepare(const Graph& graph, const ChipConfig& chip, const CompileOptions& options,
-                         const ShareChoice& shares) {
+                         const ShareChoice& shares, const std::set<TensorId>& apart) {
   Prepared prepared;
   const std::shared_ptr<KernelStore> kernels =
       options.kernels != nullptr ? options.kernels : std::make_shared<KernelStore>();
   TESSERA_RETURN_IF_ERROR(watched(options.watch, "plan_storages"));
-  TESSERA_TRY(prepared.storages, plan_storages(graph, chip));
+  TESSERA_TRY(prepared.storages, plan_storages(graph, chip, {}, apart));
   if (options.choose_views) {
     TESSERA_TRY(const ViewChoices choices,
                 choose_views(graph, chip, prepared.storages, options.watch));
-    TESSERA_TRY(prepared.storages, plan_storages(graph, chip, choices));
+    TESSERA_TRY(prepared.storages, plan_storages(graph, chip, choices, apart));
   }
   TESSERA_TRY(
       prepared.layers,

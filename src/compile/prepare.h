@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "arch/chip_config.h"
@@ -24,8 +25,10 @@ struct Prepared {
   std::int64_t input_bytes = 0, output_bytes = 0;
   std::vector<package::TranspositionHint> transpositions;
 };
+// Tensors `apart`: compile/far_parts.h.
 Result<Prepared> prepare(const graph::Graph& graph, const ChipConfig& chip,
-                         const CompileOptions& options, const ShareChoice& shares = {});
+                         const CompileOptions& options, const ShareChoice& shares = {},
+                         const std::set<graph::TensorId>& apart = {});
 
 // The chip with as much of its memories as the network may use.
 Result<ChipConfig> bounded_chip(const ChipConfig& chip, const CompileOptions& options);

@@ -48,6 +48,7 @@ bool set_life(const Table<LayerIndex, std::int32_t>& segments, const StorageUses
   for (const auto& [layer, copy] : uses.copies) layers.push_back(layer);
   const auto [first, last] = std::minmax_element(layers.begin(), layers.end());
   resident.first_layer = *first;
+  resident.late_first_layer = *first;
   resident.last_layer = *last;
   resident.segment_first = static_cast<std::int32_t>(
       std::lower_bound(segments.begin(), segments.end(), segments[*first]) - segments.begin());
@@ -263,6 +264,18 @@ Residents find_residents(const PlanInputs& inputs) {
     residents.push_back(find_resident(inputs, segments, uses, i));
   }
   return residents;
+}
+
+bool load_late(Resident& resident) {
+  // Behind the layer before, so that the load is on its way when somebody else writes.
+  const std::int32_t first = std::max(resident.late_first_layer - 1, resident.first_layer);
+  bool later = false;
+  for (ResidentMove& move : resident.moves) {
+    later = later || move.after < first;
+    move.after = std::max(move.after, first);
+  }
+  resident.first_layer = first;
+  return later;
 }
 
 MovesAfter find_moves_after(const Residents& residents, std::size_t layers) {

@@ -14,7 +14,7 @@ namespace tessera::compile {
 // Part of a Move that is done by loading into the resident block.
 struct ResidentMove {
   std::int32_t layer = 0;  // the Move
-  std::int32_t after = 0;  // the layer after which its source is complete
+  std::int32_t after = 0;  // the layer after which it is loaded: its source is complete
   LoadMove load;
 };
 
@@ -27,6 +27,8 @@ struct Resident {
   std::int32_t segment_first = 0;                // first layer of its segment
   std::int32_t uses = 0;                         // reads it saves
   std::vector<ResidentMove> moves;               // how Moves write it
+  std::int32_t late_first_layer =
+      0;  // first_layer, if Moves load no sooner than somebody else writes it
 };
 
 using Residents = Table<StorageIndex, Resident>;
@@ -66,6 +68,9 @@ Table<StorageIndex, LayerIndex> find_last_reads(const PlanInputs& inputs);
 
 // One entry a storage, none active.
 Residents find_residents(const PlanInputs& inputs);
+
+// Has Moves load as late as they can, for a shorter life. False where that changes nothing.
+bool load_late(Resident& resident);
 
 // The parts of Moves whose source is complete after a layer: by storage, then in its order.
 struct MoveAfter {

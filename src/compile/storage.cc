@@ -558,8 +558,8 @@ bool is_kernel_operand(const Graph& graph, const Node& node, std::size_t input) 
 }
 
 Result<StoragePlan> plan_storages(const graph::Graph& graph, const ChipConfig& chip,
-                                  const ViewChoices& choices) {
-  std::set<TensorId> alone;
+                                  const ViewChoices& choices, const std::set<TensorId>& apart) {
+  std::set<TensorId> alone = apart;
   KnownGraph known(graph, choices);
   for (;;) {
     Attempt attempt(graph, chip, known, alone);

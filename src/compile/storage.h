@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -91,8 +92,10 @@ struct StoragePlan {
 
 // Of each node; empty for the views that every node has without a choice.
 using ViewChoices = std::vector<graph::ViewChoice>;
+// Tensors `apart` are not made within another one.
 Result<StoragePlan> plan_storages(const graph::Graph& graph, const ChipConfig& chip,
-                                  const ViewChoices& choices = {});
+                                  const ViewChoices& choices = {},
+                                  const std::set<graph::TensorId>& apart = {});
 
 // A tensor's view through its place; none where an axis crosses axes of the place.
 std::optional<StorageView> view_in_storage(const Place& place, const graph::StridedView& view);

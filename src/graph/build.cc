@@ -81,6 +81,8 @@ Result<Graph> build_with(const model::Model& model, const BuildOptions& options,
     TESSERA_RETURN_IF_ERROR(watched(options.watch, pass.name));
     if (pass.run == unshuffle_channels) {
       unshuffle_channels_for(graph, options.quantise_vector_inputs ? 0 : options.lane_elements);
+    } else if (pass.run == repeat_pixels) {
+      repeat_pixels_for(graph, options.state_buffer);
     } else {
       pass.run(graph);
     }

@@ -209,6 +209,57 @@ CopyBox simplified(const CopyBox& box) {
   return result;
 }
 
+namespace {
+
+// Without axis k.
+CopyBox without_axis(CopyBox box, std::size_t k) {
+  const auto at = static_cast<std::ptrdiff_t>(k);
+  box.extents.erase(box.extents.begin() + at);
+  box.input_strides.erase(box.input_strides.begin() + at);
+  box.output_strides.erase(box.output_strides.begin() + at);
+  return box;
+}
+
+bool same_axes(const CopyBox& a, const CopyBox& b) {
+  return a.extents == b.extents && a.input_strides == b.input_strides &&
+         a.output_strides == b.output_strides;
+}
+
+// `box` with axis k as `like` has it and one position long.
+CopyBox with_axis_of(CopyBox box, const CopyBox& like, std::size_t k) {
+  const auto at = static_cast<std::ptrdiff_t>(k);
+  box.extents.insert(box.extents.begin() + at, 1);
+  box.input_strides.insert(box.input_strides.begin() + at, like.input_strides[k]);
+  box.output_strides.insert(box.output_strides.begin() + at, like.output_strides[k]);
+  return box;
+}
+
+}  // namespace
+
+std::optional<CopyBox> continued(const CopyBox& first, const CopyBox& second) {
+  if (first.input != second.input) return std::nullopt;
+  const CopyBox a = joined(first);
+  const CopyBox b = joined(second);
+  const std::size_t rank = std::max(a.extents.size(), b.extents.size());
+  if (a.extents.size() + b.extents.size() + 1 < 2 * rank) return std::nullopt;
+  for (std::size_t k = 0; k < rank; ++k) {
+    // An axis on which one of them has a single position is missing there.
+    const CopyBox low = a.extents.size() < rank ? with_axis_of(a, b, k) : a;
+    const CopyBox high = b.extents.size() < rank ? with_axis_of(b, a, k) : b;
+    if (low.input_strides[k] != high.input_strides[k] ||
+        low.output_strides[k] != high.output_strides[k] ||
+        high.input_offset - low.input_offset != low.extents[k] * low.input_strides[k] ||
+        high.output_offset - low.output_offset != low.extents[k] * low.output_strides[k] ||
+        !same_axes(without_axis(low, k), without_axis(high, k))) {
+      continue;
+    }
+    CopyBox both = low;
+    both.extents[k] += high.extents[k];
+    return simplified(both);
+  }
+  return std::nullopt;
+}
+
 std::vector<RepeatingStep> repeating_steps(Shape dims, const Shape& wanted) {
   std::vector<RepeatingStep> steps;
   while (dims != wanted) {

@@ -38,6 +38,10 @@ CopyBox joined(const CopyBox& box);
 // The same with at least one axis.
 CopyBox simplified(const CopyBox& box);
 
+// Two boxes as one, where the second goes on behind the first along one axis, on both sides: neighbouring parts of a tensor that
+// are put side by side again. Nothing else, and nothing of two inputs.
+std::optional<CopyBox> continued(const CopyBox& first, const CopyBox& second);
+
 // One axis of a movement that treats axes apart: for each output coordinate the input coordinate,
 // or -1 where the fill stays.
 using IndexMap = std::vector<std::int64_t>;

@@ -56,6 +56,40 @@ TEST(MoveBox, ComposedBoxEqualsBothInSequence) {
   EXPECT_GT(joined, 1000);
 }
 
+// A tensor cut in two along an axis, both put side by side along the same axis of another one, from `first` on.
+TEST(MoveBox, ContinuedBoxIsBoth) {
+  constexpr unsigned kSeed = 12;
+  std::mt19937 random(kSeed);
+  for (int round = 0; round < 500; ++round) {
+    Shape dims(3);
+    for (std::int64_t& dim : dims) dim = 3 + static_cast<std::int64_t>(random() % 3);
+    const std::size_t axis = random() % 3;
+    const std::int64_t cut = 1 + static_cast<std::int64_t>(random()) % (dims[axis] - 1);
+    const std::int64_t first = static_cast<std::int64_t>(random() % 3);
+    Shape wide = dims;
+    wide[axis] += first;
+    const std::vector<std::int64_t> from = row_major_strides(dims), to = row_major_strides(wide);
+    CopyBox low{0, 0, first * to[axis], dims, from, to};
+    CopyBox high = low;
+    low.extents[axis] = cut;
+    high.extents[axis] = dims[axis] - cut;
+    high.input_offset += cut * from[axis];
+    high.output_offset += cut * to[axis];
+    const auto both = continued(low, high);
+    ASSERT_TRUE(both.has_value()) << round;
+    const Tensor input = counted(dims);
+    const Tensor* inputs[] = {&input};
+    EXPECT_EQ(moved({true, 0, {*both}}, inputs, Format::kI32, wide),
+              moved({true, 0, {low, high}}, inputs, Format::kI32, wide));
+    EXPECT_FALSE(continued(high, low).has_value());
+    high.input = 1;
+    EXPECT_FALSE(continued(low, high).has_value());
+    high.input = 0;
+    high.output_offset += 1;
+    EXPECT_FALSE(continued(low, high).has_value());
+  }
+}
+
 TEST(MoveBox, WholeNumberFactorIsOneBox) {
   const auto move = move_by_index_maps({2}, {{0, 0, 0, 1, 1, 1}});
   ASSERT_TRUE(move.has_value());

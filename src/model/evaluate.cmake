@@ -36,8 +36,8 @@ target_sources(tessera_model PRIVATE
     ops/unary.cc
     ops/window.cc)
 
-# Definitions, written to be read; the two that large models wait for stay quick.
-tessera_light_optimisation(tessera_model EXCEPT import_tensor.cc ops/product.cc)
+# Definitions, written to be read; those that the constants of large models wait for stay quick.
+tessera_light_optimisation(tessera_model EXCEPT import_tensor.cc ops/binary.cc ops/elements.cc ops/product.cc ops/unary.cc)
 
 if(TESSERA_BUILD_TESTS)
   tessera_test(evaluate_test
@@ -48,6 +48,7 @@ if(TESSERA_BUILD_TESTS)
       infer_control_test.cc
       infer_operands_test.cc
       infer_test.cc
+      ops/elements_test.cc
     ALONE evaluate_test.cc infer_control_test.cc infer_test.cc
     DEPENDS tessera_model fmt::fmt
     LABELS unit)

@@ -146,6 +146,12 @@ graph::KernelMemory kernel_memory(const ChipConfig& chip, double share) {
           .bytes_per_partition = share > 0 && share < 1 ? isa::share_of(bytes, share) : bytes};
 }
 
+graph::StateBuffer state_buffer(const ChipConfig& chip, double share) {
+  const std::int64_t bytes = chip.state_buffer.bytes_per_partition;
+  return {.partitions = chip.state_buffer.partitions,
+          .bytes_per_partition = share > 0 && share < 1 ? isa::share_of(bytes, share) : bytes};
+}
+
 namespace {
 
 // Of a model, or of one that is shared.
@@ -161,6 +167,7 @@ Result<std::shared_ptr<const graph::Graph>> graph_from(const Model& model, const
   build.quantise_vector_inputs = chip.formats.vector_inputs == VectorInputs::kQuantised;
   build.quantised_bytes = chip.formats.quantised_bytes;
   build.kernel_memory = kernel_memory(chip, options.region_share);
+  build.state_buffer = state_buffer(chip, options.region_share);
   build.lane_elements = chip.planar.elements_per_lane;
   build.infer = infer_options(options);
   build.layers = options.layer_formats;

@@ -59,6 +59,7 @@ bool is_long_loop(const model::Model& model, const LoadOptions& unbound, const L
 // What graph::build() is told of the processor's kernel memory, of which the network has `share`
 // (LoadOptions::region_share).
 graph::KernelMemory kernel_memory(const ChipConfig& chip, double share);
+graph::StateBuffer state_buffer(const ChipConfig& chip, double share);
 
 // The stages of Network::load one by one, for tools that look between them.
 Result<std::shared_ptr<const graph::Graph>> load_graph(const std::string& path,

@@ -38,6 +38,15 @@ TEST(Sweep, AProcessorThatIsNoneIsARowWithTheReason) {
   EXPECT_THAT(result.out, HasSubstr("shortest: point 0"));
 }
 
+TEST(Sweep, FailsWhereNoPointRuns) {
+  prepare();
+  const CommandResult result =
+      tessera({"sweep", "small.onnx", "--vary", "neural.rows=5000,6000", "--json"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.json()["points"].size(), 2u);
+  EXPECT_THAT(result.err, HasSubstr("none of the 2 points runs; the first: "));
+}
+
 TEST(Sweep, SaysWhatIsWrong) {
   prepare();
   const auto error = [](std::vector<std::string> words) {

@@ -157,6 +157,8 @@ TEST(Trace, ALineThatIsNoEventIsNamed) {
   EXPECT_EQ(odd.err,
             "tessera trace: 'odd.jsonl', line 2: it stands behind the last line   [invalid "
             "argument]\n");
+  EXPECT_EQ(tessera({"trace", "odd.jsonl", "--from", "1", "--to", "0.5"}).err,
+            "tessera trace: --from 1 is behind --to 0.5   [invalid argument]\n");
   EXPECT_EQ(tessera({"trace", "absent.jsonl"}).err,
             "tessera trace: 'absent.jsonl': No such file or directory   [invalid argument]\n");
 }

@@ -2,6 +2,7 @@
 //
 //   Move (dense, same shape), Elementwise identity (same format)   ─► its input
 //   a ─► Move (one box, no fill) ─► Move box                       ─► Move box that reads a
+//   a ─► Move (boxes that go on behind each other on both sides)    ─► Move (one box)
 //   parts ─► Move (boxes, fill) ─► Move (permutes all of it)       ─► Move (boxes at other places)
 //
 // The last one only where the boxes' runs get longer by it, so that a concatenation along the last
@@ -64,6 +65,23 @@ bool skip_producer(Graph& graph, const Links& links, Node& node, std::size_t i) 
   return true;
 }
 
+// Neighbouring parts of a tensor that are put side by side again, so that what makes the tensor can store it there.
+void join_neighbours(Node& node) {
+  auto& move = node.as<MoveAttributes>();
+  if (move.copies.size() < 2) return;
+  node.inputs = inputs_read(node.inputs, move.copies);
+  std::vector<CopyBox> copies;
+  for (CopyBox& box : move.copies) {
+    auto both = copies.empty() ? std::nullopt : continued(copies.back(), box);
+    if (both) {
+      copies.back() = *std::move(both);
+    } else {
+      copies.push_back(std::move(box));
+    }
+  }
+  move.copies = std::move(copies);
+}
+
 CopyBox reversed(const CopyBox& box) {
   return {box.input,   box.output_offset,  box.input_offset,
           box.extents, box.output_strides, box.input_strides};
@@ -122,6 +140,7 @@ void clean_moves(Graph& graph) {
   for (Node& node : graph.nodes) {
     if (node.kind() != NodeKind::kMove) continue;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) skip_producer(graph, links, node, i);
+    join_neighbours(node);
     if (node.inputs.size() == 1) take_over_boxes(graph, links, node);
   }
   LiveLinks uses(graph);

@@ -60,6 +60,8 @@ void group_pixels(Graph& graph);
 void join_padded(Graph& graph);
 void follow_pixels(Graph& graph);
 void repeat_pixels(Graph& graph);
+// For a processor with such a buffer.
+void repeat_pixels_for(Graph& graph, const StateBuffer& buffer);
 void interleave_parts(Graph& graph);
 void nest_concatenations(Graph& graph);
 void spread_products(Graph& graph);

@@ -4,15 +4,23 @@
 //   x ─► Move (rows and columns repeated)     =>   x ─► Move (rows repeated: a view) ─┬► identity ─┐
 //                                                                                    └► identity ─┴► Move
 //
-// The last Move puts the columns side by side, so that each identity writes every second column.
+// The last Move puts the columns side by side, so that each identity writes every second column. An image that would fill
+// much of the state buffer may not find room there, and every second column of memory takes as long as all of them. So
+// it is made in blocks of rows, each of which another identity puts in its place:
+//
+//   rows of x ─► Move (rows repeated) ─┬► identity ─┐
+//                                      └► identity ─┴► Move (a block) ─► identity ─┐
+//   the next rows of x ─► ...                                      ─► identity ─┴► Move
 //
 // Before: formats are settled. After: the same. Values: none changes.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/quantity.h"
 #include "graph/editor.h"
 #include "graph/move_box.h"
 #include "graph/passes/passes.h"
@@ -24,6 +32,10 @@ namespace {
 // Smaller images take less time than the tasks.
 constexpr std::int64_t kElementsMin = 4096;
 constexpr std::int64_t kColumnsMax = 8;
+constexpr std::int64_t kWholeShare =
+    3;  // of the state buffer: as much as a third is made without blocks
+constexpr std::int64_t kBlockShare = 12;  // and a twelfth is a block
+constexpr std::int64_t kBlocksMax = 16;
 
 // x [1, channels, height, width], each pixel `rows` times below and `columns` times beside itself.
 struct Repeated {
@@ -48,8 +60,20 @@ bool find_repeated(const TensorInfo& x, const CopyBox& box, Repeated& found) {
          found.columns <= kColumnsMax && found.channels * found.pixels() >= kElementsMin;
 }
 
-// The boxes that put the columns of columns_of() side by side, from element `first` of the output on.
-std::vector<CopyBox> side_by_side(const Repeated& of, std::size_t input_first, std::int64_t first) {
+// How many blocks of rows an image is made in; 1: as a whole.
+std::int64_t blocks_of(const Repeated& image, Format format, const StateBuffer& buffer) {
+  if (buffer.bytes_per_partition == 0) return 1;
+  const std::int64_t partition =
+      ceil_div(image.channels, buffer.partitions) * image.pixels() * format_bytes(format);
+  if (partition <= buffer.bytes_per_partition / kWholeShare) return 1;
+  return std::min(
+      {ceil_div(kBlockShare * partition, buffer.bytes_per_partition), kBlocksMax, image.height});
+}
+
+// The boxes that put the columns of columns_of() side by side, inputs from `input_first` on: rows of a plane of `plane`
+// pixels, from element `first` of the output on.
+std::vector<CopyBox> side_by_side(const Repeated& of, std::size_t input_first, std::int64_t first,
+                                  std::int64_t plane) {
   std::vector<CopyBox> boxes;
   const std::int64_t line = of.width * of.columns;
   for (std::int64_t column = 0; column < of.columns; ++column) {
@@ -58,29 +82,30 @@ std::vector<CopyBox> side_by_side(const Repeated& of, std::size_t input_first, s
                      first + column,
                      {of.height, of.channels, of.rows, of.width},
                      {of.channels * of.rows * of.width, of.rows * of.width, of.width, 1},
-                     {of.rows * line, of.pixels(), line, of.columns}});
+                     {of.rows * line, plane, line, of.columns}});
   }
   return boxes;
 }
 
-// One tensor for each column that a pixel becomes, with its rows repeated. Each row of x is an image
-// of it, so that channels stay where they are.
+// One tensor for each column that a pixel becomes, with its rows repeated: of `part`, whose first row is row `first_row` of
+// the planes of x, `height` rows high. Each row of x is an image of it, so that channels stay where they are.
 std::vector<TensorId> columns_of(Graph& graph, Editor& editor, const Node& node, TensorId input,
-                                 const Repeated& of) {
+                                 const Repeated& part, std::int64_t first_row,
+                                 std::int64_t height) {
   // A copy: new tensors move the others.
   const TensorInfo x = graph.tensor(input);  // NOLINT(performance-unnecessary-copy-initialization)
-  const Shape dims = {of.height, of.channels, of.rows, of.width};
+  const Shape dims = {part.height, part.channels, part.rows, part.width};
   const TensorId rows = editor.add_tensor(x.name + ".rows", x.format, dims);
   const CopyBox box{0,
+                    first_row * part.width,
                     0,
-                    0,
-                    {of.height, of.channels, of.rows, of.width},
-                    {of.width, of.height * of.width, 0, 1},
+                    {part.height, part.channels, part.rows, part.width},
+                    {part.width, height * part.width, 0, 1},
                     row_major_strides(dims)};
   editor.add_node(node.name + ".rows", node.origins, {input}, {rows},
                   MoveAttributes{false, 0, {box}});
   std::vector<TensorId> columns;
-  for (std::int64_t column = 0; column < of.columns; ++column) {
+  for (std::int64_t column = 0; column < part.columns; ++column) {
     const std::string suffix = fmt::format(".column_{}", column);
     columns.push_back(editor.add_tensor(x.name + suffix, x.format, dims));
     editor.add_node(node.name + suffix, node.origins, {rows}, {columns.back()},
@@ -89,7 +114,49 @@ std::vector<TensorId> columns_of(Graph& graph, Editor& editor, const Node& node,
   return columns;
 }
 
-void rewrite(Graph& graph, Editor& editor, std::size_t index) {
+// A block of rows of the output, put together and copied once more: what is copied lies there in whole lines.
+TensorId block_of(Graph& graph, Editor& editor, const Node& node, TensorId input,
+                  const Repeated& part, std::int64_t first_row, std::int64_t height) {
+  const Format format = graph.tensor(input).format;
+  std::vector<TensorId> columns = columns_of(graph, editor, node, input, part, first_row, height);
+  const Shape dims = {1, part.channels, part.height * part.rows, part.width * part.columns};
+  const TensorId block = editor.add_tensor(node.name + ".block", format, dims);
+  const TensorId copy = editor.add_tensor(node.name + ".lines", format, dims);
+  editor.add_node(node.name + ".block", node.origins, std::move(columns), {block},
+                  MoveAttributes{false, 0, side_by_side(part, 0, 0, part.pixels())});
+  editor.add_node(node.name + ".lines", node.origins, {block}, {copy}, ElementwiseAttributes{});
+  return copy;
+}
+
+// What takes the place of a box, from element `first` of the output on: more inputs, and their boxes.
+void repeat(Graph& graph, Editor& editor, const Node& node, TensorId input, const Repeated& image,
+            std::int64_t blocks, std::int64_t first, std::vector<TensorId>& inputs,
+            std::vector<CopyBox>& copies) {
+  if (blocks == 1) {
+    for (CopyBox& box : side_by_side(image, inputs.size(), first, image.pixels())) {
+      copies.push_back(std::move(box));
+    }
+    for (const TensorId id : columns_of(graph, editor, node, input, image, 0, image.height)) {
+      inputs.push_back(id);
+    }
+    return;
+  }
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    const std::int64_t first_row = image.height * block / blocks;
+    Repeated part = image;
+    part.height = image.height * (block + 1) / blocks - first_row;
+    const std::int64_t line = image.rows * image.width * image.columns;  // of one of x
+    copies.push_back({static_cast<std::int32_t>(inputs.size()),
+                      0,
+                      first + first_row * line,
+                      {part.channels, part.height * line},
+                      {part.height * line, 1},
+                      {image.height * line, 1}});
+    inputs.push_back(block_of(graph, editor, node, input, part, first_row, image.height));
+  }
+}
+
+void rewrite(Graph& graph, Editor& editor, std::size_t index, const StateBuffer& buffer) {
   const Node node = graph.nodes[index];
   auto move = node.as<MoveAttributes>();
   std::vector<TensorId> inputs = node.inputs;
@@ -101,11 +168,8 @@ void rewrite(Graph& graph, Editor& editor, std::size_t index) {
       copies.push_back(box);
       continue;
     }
-    std::vector<TensorId> columns = columns_of(graph, editor, node, input, of);
-    for (CopyBox& part : side_by_side(of, inputs.size(), box.output_offset)) {
-      copies.push_back(std::move(part));
-    }
-    inputs.insert(inputs.end(), columns.begin(), columns.end());
+    const std::int64_t blocks = blocks_of(of, graph.tensor(input).format, buffer);
+    repeat(graph, editor, node, input, of, blocks, box.output_offset, inputs, copies);
   }
   move.copies = std::move(copies);
   graph.nodes[index].inputs = std::move(inputs);
@@ -124,11 +188,13 @@ bool has_repeated(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-void repeat_pixels(Graph& graph) {
+void repeat_pixels(Graph& graph) { repeat_pixels_for(graph, {}); }
+
+void repeat_pixels_for(Graph& graph, const StateBuffer& buffer) {
   const std::size_t count = graph.nodes.size();
   Editor editor(graph);
   for (std::size_t i = 0; i < count; ++i) {
-    if (has_repeated(graph, graph.nodes[i])) rewrite(graph, editor, i);
+    if (has_repeated(graph, graph.nodes[i])) rewrite(graph, editor, i, buffer);
   }
   tidy(graph);
 }

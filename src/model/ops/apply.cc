@@ -203,8 +203,11 @@ Result<std::vector<Tensor>> apply_evaluate(const Node& node, std::int64_t opset,
     bool all_known = true;
     for (const TypedValue& output : outputs) {
       all_known = all_known && output.constant != nullptr;
-      tensors.push_back(output.constant != nullptr ? *output.constant
-                                                   : Tensor::zeros(output.format, output.dims));
+      if (output.constant != nullptr) {
+        tensors.push_back(*output.constant);
+      } else {
+        tensors.push_back(Tensor::zeros(output.format, output.dims));
+      }
     }
     if (!all_known) TESSERA_RETURN_IF_ERROR(row->evaluate(call, tensors));
   } else {

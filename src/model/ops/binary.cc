@@ -60,6 +60,21 @@ Status map2(const Call& call, Tensor& out, F&& f) {
   return {};
 }
 
+// The same with one working type and, where all are f32, without a call for each element.
+template <typename F>
+Status map2_float(const Call& call, Tensor& out, F&& f) {
+  TESSERA_TRY(const Shape second, second_dims(call));
+  const auto all = [&](const auto& a, const auto& b, const auto& writer) {
+    walk<2>(out.dims,
+            {broadcast_strides(call.dims(0), out.dims), broadcast_strides(second, out.dims)},
+            [&](std::int64_t position, const auto& offsets) {
+              writer.set(position, f(a[offsets[0]], b[offsets[1]]));
+            });
+  };
+  with_elements<double>(all, out, call.tensor(0), call.tensor(1));
+  return {};
+}
+
 // Whether an integer tensor holds a zero, by which nothing can be divided.
 bool holds_zero(const Tensor& tensor) {
   const Reader<std::int64_t> values(tensor);
@@ -113,6 +128,24 @@ W integer_arithmetic(BinaryFunction function, W a, W b, Format format) {
 double float_arithmetic(BinaryFunction function, double a, double b, Format format) {
   return format == Format::kF64 ? arith::apply(function, a, b)
                                 : arith::evaluate(function, a, b, format);
+}
+
+// The four operations are rounded once, by what writes the result.
+Status float_arithmetic(const Call& call, BinaryFunction function, Tensor& out) {
+  switch (function) {
+    case BinaryFunction::kAdd:
+      return map2_float(call, out, [](double a, double b) { return a + b; });
+    case BinaryFunction::kSubtract:
+      return map2_float(call, out, [](double a, double b) { return a - b; });
+    case BinaryFunction::kMultiply:
+      return map2_float(call, out, [](double a, double b) { return a * b; });
+    case BinaryFunction::kDivide:
+      return map2_float(call, out, [](double a, double b) { return a / b; });
+    default:
+      return map2_float(call, out, [&](double a, double b) {
+        return float_arithmetic(function, a, b, out.format);
+      });
+  }
 }
 
 BinaryFunction function_of(const std::string& op_type) {
@@ -181,14 +214,13 @@ Status arithmetic(const Call& call, std::vector<Tensor>& outputs) {
       holds_zero(call.tensor(1))) {
     return invalid("an integer is divided by zero");
   }
-  return with_working_type(format, [&]<typename W>() {
-    return map2<W, W, W>(call, outputs[0], [&](W a, W b) {
-      if constexpr (std::is_floating_point_v<W>) {
-        return float_arithmetic(function, a, b, format);
-      } else {
-        return integer_arithmetic(function, a, b, format);
-      }
-    });
+  return with_working_type(format, [&]<typename W>() -> Status {
+    if constexpr (std::is_floating_point_v<W>) {
+      return float_arithmetic(call, function, outputs[0]);
+    } else {
+      return map2<W, W, W>(call, outputs[0],
+                           [&](W a, W b) { return integer_arithmetic(function, a, b, format); });
+    }
   });
 }
 

@@ -53,8 +53,13 @@ W read_short_float(const std::byte* base, std::int64_t index) {
 
 template <typename W, Format F, std::size_t Size>
 void write_float(std::byte* base, std::int64_t index, W value) {
-  arith::write_element(F, static_cast<double>(value),
-                       base + static_cast<std::size_t>(index) * Size);
+  std::byte* const element = base + static_cast<std::size_t>(index) * Size;
+  if constexpr (F == Format::kF32) {
+    const float rounded = arith::f32_from_f64(static_cast<double>(value));
+    std::memcpy(element, &rounded, sizeof(rounded));
+  } else {
+    arith::write_element(F, static_cast<double>(value), element);
+  }
 }
 
 template <typename W>
@@ -201,12 +206,30 @@ Result<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
   return result;
 }
 
+template <typename T>
+void copy_strided_of(const Tensor& in, std::int64_t start, const std::vector<std::int64_t>& strides,
+                     Tensor& out) {
+  const std::byte* const from = in.bytes.data();
+  std::byte* const to = out.bytes.data();
+  walk<1>(out.dims, {strides}, [&](std::int64_t position, const auto& offsets) {
+    std::memcpy(to + static_cast<std::size_t>(position) * sizeof(T),
+                from + static_cast<std::size_t>(start + offsets[0]) * sizeof(T), sizeof(T));
+  });
+}
+
 void copy_strided(const Tensor& in, std::int64_t start, const std::vector<std::int64_t>& strides,
                   Tensor& out) {
-  const Copier copier(in, out);
-  walk<1>(out.dims, {strides}, [&](std::int64_t position, const auto& offsets) {
-    copier.copy(start + offsets[0], position);
-  });
+  switch (format_bytes(out.format)) {
+    case 1:
+      return copy_strided_of<std::uint8_t>(in, start, strides, out);
+    case 2:
+      return copy_strided_of<std::uint16_t>(in, start, strides, out);
+    case 4:
+      return copy_strided_of<std::uint32_t>(in, start, strides, out);
+    default:
+      TESSERA_CHECK(format_bytes(out.format) == 8, "{}", format_name(out.format));
+      return copy_strided_of<std::uint64_t>(in, start, strides, out);
+  }
 }
 
 AxisView view_axis(const Shape& dims, std::int64_t axis) {

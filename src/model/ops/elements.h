@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "arith/format.h"
+#include "arith/rounding.h"
 #include "arith/tensor.h"
 #include "base/result.h"
 
@@ -74,6 +75,45 @@ class Writer {
   WriteFunction<W> write_;
 };
 
+// Reader<double> and Writer<double> of f32 without a call for each element, for the loops that long constants go through.
+class F32Reader {
+ public:
+  explicit F32Reader(const Tensor& tensor) : base_(tensor.bytes.data()) {}
+  double operator[](std::int64_t index) const {
+    float value;
+    std::memcpy(&value, base_ + static_cast<std::size_t>(index) * sizeof(float), sizeof(float));
+    return static_cast<double>(value);
+  }
+
+ private:
+  const std::byte* base_;
+};
+
+class F32Writer {
+ public:
+  explicit F32Writer(Tensor& tensor) : base_(tensor.bytes.data()) {}
+  void set(std::int64_t index, double value) const {
+    const float rounded = arith::f32_from_f64(value);
+    std::memcpy(base_ + static_cast<std::size_t>(index) * sizeof(float), &rounded, sizeof(float));
+  }
+
+ private:
+  std::byte* base_;
+};
+
+// Calls f(reader, ..., writer) with F32 readers and writer where all tensors are f32 and W is double, else with those of any
+// format. The same values either way.
+template <typename W, typename F, typename... In>
+void with_elements(F&& f, Tensor& out, const In&... in) {
+  if constexpr (std::is_same_v<W, double>) {
+    if (out.format == Format::kF32 && ((in.format == Format::kF32) && ...)) {
+      f(F32Reader(in)..., F32Writer(out));
+      return;
+    }
+  }
+  f(Reader<W>(in)..., Writer<W>(out));
+}
+
 // All elements at once.
 template <typename W>
 std::vector<W> load(const Tensor& tensor) {
@@ -116,16 +156,23 @@ Result<Shape> broadcast_shapes(const Shape& a, const Shape& b);
 template <std::size_t K, typename F>
 void walk(const Shape& dims, const std::array<std::vector<std::int64_t>, K>& strides, F&& f) {
   const std::int64_t count = element_count(dims);
-  const std::size_t rank = dims.size();
-  std::vector<std::int64_t> index(rank, 0);
-  std::array<std::int64_t, K> offsets{};
-  for (std::int64_t position = 0; position < count; ++position) {
-    f(position, offsets);
-    for (std::size_t axis = rank; axis-- > 0;) {
+  const std::size_t outer = dims.empty() ? 0 : dims.size() - 1;
+  const std::int64_t row = dims.empty() ? 1 : dims.back();
+  std::vector<std::int64_t> index(outer, 0);
+  std::array<std::int64_t, K> starts{};  // of the row
+  std::array<std::int64_t, K> steps{};   // along it
+  for (std::size_t k = 0; k < K && !dims.empty(); ++k) steps[k] = strides[k].back();
+  for (std::int64_t position = 0; position < count;) {
+    std::array<std::int64_t, K> offsets = starts;
+    for (std::int64_t i = 0; i < row; ++i) {
+      f(position++, offsets);
+      for (std::size_t k = 0; k < K; ++k) offsets[k] += steps[k];
+    }
+    for (std::size_t axis = outer; axis-- > 0;) {
       ++index[axis];
-      for (std::size_t k = 0; k < K; ++k) offsets[k] += strides[k][axis];
+      for (std::size_t k = 0; k < K; ++k) starts[k] += strides[k][axis];
       if (index[axis] < dims[axis]) break;
-      for (std::size_t k = 0; k < K; ++k) offsets[k] -= strides[k][axis] * dims[axis];
+      for (std::size_t k = 0; k < K; ++k) starts[k] -= strides[k][axis] * dims[axis];
       index[axis] = 0;
     }
   }

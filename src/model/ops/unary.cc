@@ -28,10 +28,11 @@ float parameter_of(const Call& call, const UnaryParameter& parameter) {
 // Applies f to every element, both sides as working type W.
 template <typename W, typename F>
 void map(const Tensor& in, Tensor& out, F&& f) {
-  const Reader<W> reader(in);
-  const Writer<W> writer(out);
   const std::int64_t count = element_count(out.dims);
-  for (std::int64_t i = 0; i < count; ++i) writer.set(i, f(reader[i]));
+  const auto all = [&](const auto& reader, const auto& writer) {
+    for (std::int64_t i = 0; i < count; ++i) writer.set(i, f(reader[i]));
+  };
+  with_elements<W>(all, out, in);
 }
 
 template <typename W>

@@ -60,6 +60,7 @@ Status dump_passes(const StageArguments& arguments, FileRoles& roles) {
   options.quantise_vector_inputs = chip.formats.vector_inputs == VectorInputs::kQuantised;
   options.quantised_bytes = chip.formats.quantised_bytes;
   options.kernel_memory = network::kernel_memory(chip, load.region_share);
+  options.state_buffer = network::state_buffer(chip, load.region_share);
   options.lane_elements = chip.planar.elements_per_lane;
   options.infer = network::infer_options(load);
   options.layers = load.layer_formats;

@@ -243,6 +243,15 @@ void print_points(const std::vector<SweptKey>& keys, const std::vector<nlohmann:
   if (best.has_value()) show("shortest: point {}, {:.3f} ms\n", best->second, 1e3 * best->first);
 }
 
+// An error where no point has cycles.
+Status some_point(const std::vector<nlohmann::json>& rows) {
+  const auto failed = [](const nlohmann::json& row) { return row.contains("error"); };
+  if (!std::ranges::all_of(rows, failed)) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("none of the {} points runs; the first: {}", rows.size(),
+                           rows[0]["error"].get<std::string>())};
+}
+
 Status sweep(const SweepArguments& arguments) {
   TESSERA_TRY(const std::vector<SweptKey> keys, swept_keys(arguments));
   const std::size_t points = point_count(keys);
@@ -274,7 +283,7 @@ Status sweep(const SweepArguments& arguments) {
   } else {
     print_points(keys, rows);
   }
-  return {};
+  return some_point(rows);
 }
 
 }  // namespace

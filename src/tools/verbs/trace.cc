@@ -91,6 +91,10 @@ Status write_trace(const std::string& path, ReadEvents& read) {
 }
 
 Status trace(const TraceArguments& arguments) {
+  if (arguments.to > 0 && arguments.to < arguments.from) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--from {} is behind --to {}", arguments.from, arguments.to)};
+  }
   std::string output = arguments.output;
   if (output.empty()) output = arguments.events + ".trace.json";
   FileRoles roles;
