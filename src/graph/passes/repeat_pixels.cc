@@ -32,9 +32,9 @@ namespace {
 // Smaller images take less time than the tasks.
 constexpr std::int64_t kElementsMin = 4096;
 constexpr std::int64_t kColumnsMax = 8;
-constexpr std::int64_t kWholeShare =
-    3;  // of the state buffer: as much as a third is made without blocks
-constexpr std::int64_t kBlockShare = 12;  // and a twelfth is a block
+// Of the state buffer: as much as half of it is made without blocks, of a twelfth each.
+constexpr std::int64_t kWholeShare = 2;
+constexpr std::int64_t kBlockShare = 12;
 constexpr std::int64_t kBlocksMax = 16;
 
 // x [1, channels, height, width], each pixel `rows` times below and `columns` times beside itself.
