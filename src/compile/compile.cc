@@ -18,6 +18,11 @@ namespace {
 using graph::Graph;
 using package::Package;
 
+// Where the order of nodes is tried that has long branches first. The time of larger networks is that of
+// their products and weights, in any order.
+constexpr std::size_t kOrderedNodesMax = 4096;
+constexpr std::int64_t kOrderedBytesMax = std::int64_t{32} << 20;
+
 // Compiles one graph; each member is the result of one stage.
 class Compiler {
  public:
@@ -29,7 +34,7 @@ class Compiler {
     TESSERA_TRY(prepared_, prepare(*graph_, chip_, options_, {}, apart_));
     const PlanInputs inputs{*graph_, chip_, options_, prepared_.storages, prepared_.layers};
     TESSERA_TRY(draft_, choose_plan(inputs, prepared_.addresses));
-    far_parts_ = far_parts(inputs, draft_.plan);
+    if (graph_->nodes.size() <= kOrderedNodesMax) far_parts_ = far_parts(inputs, draft_.plan);
     const Addresses& addresses = draft_.addresses;
     package_.dependencies_dropped = draft_.dependencies_dropped;
     package_.chip_name = chip_.name;
@@ -54,6 +59,7 @@ class Compiler {
   const TensorSet& parts_from_far() const { return far_parts_; }
   // That the tasks of run() take by the model of time.
   Cycles cycles() const {
+    if (!draft_.timeline.ends.empty()) return draft_.timeline.cycles;
     return predict_timeline(chip_, draft_.tasks.segments, draft_.tasks.tasks).cycles;
   }
 
@@ -117,10 +123,6 @@ class Compiler {
   Package package_;
 };
 
-// Where the order of nodes is tried that has long branches first. The time of larger networks is that of
-// their products and weights, in any order.
-constexpr std::size_t kOrderedNodesMax = 4096;
-constexpr std::int64_t kOrderedBytesMax = std::int64_t{32} << 20;
 // Another order has to take a hundredth less, for the model is that.
 constexpr Cycles kDoubtShare = 100;
 
@@ -169,7 +171,7 @@ Result<Package> compile_ordered(std::shared_ptr<const Graph> graph, const ChipCo
       TESSERA_RETURN_IF_ERROR(take_if_better(attempt(std::move(by_height), chip, options), best));
     }
   }
-  if (best.graph->nodes.size() <= kOrderedNodesMax && !best.far_parts.empty()) {
+  if (!best.far_parts.empty()) {
     TESSERA_RETURN_IF_ERROR(
         take_if_better(attempt(best.graph, chip, options, best.far_parts), best));
   }

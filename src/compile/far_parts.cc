@@ -23,15 +23,28 @@ class FarParts {
       : inputs_(inputs),
         plan_(plan),
         producers_(inputs.graph.tensors.size(), -1),
-        layers_(inputs.graph.nodes.size(), -1) {
-    for (std::size_t i = 0; i < inputs.graph.nodes.size(); ++i) {
-      for (const TensorId id : inputs.graph.nodes[i].outputs) {
-        producers_[id] = static_cast<NodeIndex>(i);
-      }
-    }
+        made_(inputs.graph.tensors.size(), -1),
+        owns_(inputs.graph.tensors.size(), false) {
+    Table<NodeIndex, LayerIndex> layers(inputs.graph.nodes.size(), -1);
     for (std::size_t i = 0; i < inputs.layers.size(); ++i) {
       const PlannedLayer& layer = inputs.layers[i];
-      if (layer.node >= 0) layers_[layer.node] = static_cast<LayerIndex>(i);
+      if (layer.node >= 0) layers[layer.node] = static_cast<LayerIndex>(i);
+    }
+    for (std::size_t i = 0; i < inputs.graph.nodes.size(); ++i) {
+      const Node& node = inputs.graph.nodes[i];
+      const auto index = static_cast<NodeIndex>(i);
+      LayerIndex made = layers[index];
+      if (node.kind() == NodeKind::kMove) {
+        made = -1;
+        for (const TensorId id : node.inputs) made = std::max(made, made_[id]);
+      }
+      for (const TensorId id : node.outputs) {
+        producers_[id] = index;
+        made_[id] = made;
+      }
+    }
+    for (const Storage& storage : inputs.storages.storages) {
+      if (storage.owner.valid()) owns_[storage.owner] = true;
     }
   }
 
@@ -44,11 +57,10 @@ class FarParts {
       if (plan_.homes[index] < 0 || !may_stay(whole)) continue;
       const Node* const concatenation = move_of(whole.owner);
       if (concatenation == nullptr || concatenation->inputs.size() < 2) continue;
-      LayerIndex last = -1;
-      for (const TensorId id : concatenation->inputs) last = std::max(last, made_by(id));
+      const LayerIndex last = made_[whole.owner];
       for (const TensorId id : concatenation->inputs) {
         const bool within = storages.places[id].storage == index;
-        if (within && made_by(id) >= 0 && made_by(id) < last - kFarLayers) parts.insert(owner(id));
+        if (within && made_[id] >= 0 && made_[id] < last - kFarLayers) parts.insert(owner(id));
       }
     }
     return parts;
@@ -69,21 +81,10 @@ class FarParts {
     return &inputs_.graph.nodes[node];
   }
 
-  // The last layer that makes some of it, Moves' inputs followed; -1: there from the beginning.
-  LayerIndex made_by(TensorId id) const {
-    const NodeIndex node = producers_[id];
-    if (node < 0) return -1;
-    const Node* const move = move_of(id);
-    if (move == nullptr) return layers_[node];
-    LayerIndex last = -1;
-    for (const TensorId input : move->inputs) last = std::max(last, made_by(input));
-    return last;
-  }
-
   // What a Move of one box is a view of.
   TensorId owner(TensorId id) const {
     const Node* move = move_of(id);
-    while (move != nullptr && move->as<MoveAttributes>().copies.size() == 1) {
+    while (!owns_[id] && move != nullptr && move->as<MoveAttributes>().copies.size() == 1) {
       id = move->inputs[static_cast<std::size_t>(move->as<MoveAttributes>().copies[0].input)];
       move = move_of(id);
     }
@@ -93,7 +94,9 @@ class FarParts {
   const PlanInputs& inputs_;
   const Plan& plan_;
   Table<TensorId, NodeIndex> producers_;
-  Table<NodeIndex, LayerIndex> layers_;
+  // The last layer that makes some of it, Moves' inputs followed; -1: there from the beginning.
+  Table<TensorId, LayerIndex> made_;
+  Table<TensorId, bool> owns_;  // a storage
 };
 
 }  // namespace

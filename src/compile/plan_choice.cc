@@ -323,7 +323,8 @@ Result<Draft> choose_passing(const PlanInputs& inputs, const Addresses& addresse
 Status try_small_residents(const PlanInputs& inputs, const Addresses& addresses, Draft& best) {
   const std::int64_t large = inputs.chip.state_buffer.bytes_per_partition / kLargePart;
   const auto is_large = [&](const PlacedBlock& block) { return block.bytes > large; };
-  if (!inputs.options.cascades || std::ranges::none_of(best.plan.buffer_blocks, is_large)) {
+  if (!inputs.options.cascades || !inputs.options.resident ||
+      std::ranges::none_of(best.plan.buffer_blocks, is_large)) {
     return {};
   }
   Passing passing = best.passing;

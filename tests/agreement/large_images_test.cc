@@ -119,6 +119,23 @@ TEST(LargeImages, PartsThatAreSideBySideAgainAreNotCopied) {
   }
 }
 
+// Each reads the two before it, so that there are more ways back than could be followed one by one.
+TEST(LargeImages, ManyConcatenationsOfOneAnotherCompile) {
+  GraphBuilder builder(15);
+  const auto x = builder.input({1, 32, 32, 32});
+  auto before = builder.conv(x, {.output_channels = 32, .kernel = 1});
+  auto last = builder.conv(x, {.output_channels = 32, .kernel = 1});
+  for (int i = 0; i < 60; ++i) {
+    const auto both =
+        builder.concat({builder.slice(last, 1, 16, 16), builder.slice(before, 1, 0, 16)}, 1);
+    before = std::exchange(last, both);
+  }
+  builder.output(builder.conv(last, {.output_channels = 8, .kernel = 1}));
+  auto graph = std::make_shared<graph::Graph>(*builder.take());
+  graph::clean_moves(*graph);
+  check(graph, ChipConfig{});
+}
+
 GraphPointer repeated(const graph::StateBuffer& buffer, std::int64_t factor) {
   GraphBuilder builder(13);
   const auto x = builder.conv(builder.input({1, 8, 30, 20}), {.output_channels = 40, .kernel = 1});

@@ -142,6 +142,7 @@ void check_on(const std::string& profile, const TestModel& test, std::uint64_t s
   ASSERT_TRUE(reference.ok()) << reference.error().to_string();
   // As a network is built, with what the processor does in a pass.
   options.kernel_memory = network::kernel_memory(chip, 1);
+  options.state_buffer = network::state_buffer(chip, 1);
   auto built = graph::build(test.model(), options);
   ASSERT_TRUE(built.ok()) << built.error().to_string();
   const auto graph = std::make_shared<const graph::Graph>(std::move(*built));

@@ -168,11 +168,12 @@ void rewrite(Graph& graph, Editor& editor, std::size_t index, const StateBuffer&
       copies.push_back(box);
       continue;
     }
-    const std::int64_t blocks = blocks_of(of, graph.tensor(input).format, buffer);
+    std::int64_t blocks = blocks_of(of, graph.tensor(input).format, buffer);
+    if (std::ssize(inputs) + blocks > static_cast<std::int64_t>(kBoxesMax)) blocks = 1;
     repeat(graph, editor, node, input, of, blocks, box.output_offset, inputs, copies);
   }
   move.copies = std::move(copies);
-  graph.nodes[index].inputs = std::move(inputs);
+  graph.nodes[index].inputs = inputs_read(inputs, move.copies);
   graph.nodes[index].attributes = std::move(move);
 }
 
