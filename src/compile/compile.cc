@@ -164,9 +164,9 @@ Status take_if_better(Result<Attempt> other, Attempt& best) {
 // concatenations apart that are made long before the others (compile/far_parts.h), where that does.
 Result<Package> compile_ordered(std::shared_ptr<const Graph> graph, const ChipConfig& chip,
                                 const CompileOptions& options) {
-  TESSERA_TRY(Attempt best, attempt(graph, chip, options));
-  if (may_reorder(*graph)) {
-    if (auto reordered = graph::ordered_by_height(*graph)) {
+  TESSERA_TRY(Attempt best, attempt(std::move(graph), chip, options));
+  if (may_reorder(*best.graph)) {
+    if (auto reordered = graph::ordered_by_height(*best.graph)) {
       auto by_height = std::make_shared<const Graph>(*std::move(reordered));
       TESSERA_RETURN_IF_ERROR(take_if_better(attempt(std::move(by_height), chip, options), best));
     }
