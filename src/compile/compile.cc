@@ -18,7 +18,7 @@ namespace {
 using graph::Graph;
 using package::Package;
 
-// Where the order of nodes is tried that has long branches first. The time of larger networks is that of
+// Where another order of nodes, and other places of parts, are tried. The time of larger networks is that of
 // their products and weights, in any order.
 constexpr std::size_t kOrderedNodesMax = 4096;
 constexpr std::int64_t kOrderedBytesMax = std::int64_t{32} << 20;

@@ -70,10 +70,9 @@ std::int64_t blocks_of(const Repeated& image, Format format, const StateBuffer& 
       {ceil_div(kBlockShare * partition, buffer.bytes_per_partition), kBlocksMax, image.height});
 }
 
-// The boxes that put the columns of columns_of() side by side, inputs from `input_first` on: rows of a plane of `plane`
-// pixels, from element `first` of the output on.
-std::vector<CopyBox> side_by_side(const Repeated& of, std::size_t input_first, std::int64_t first,
-                                  std::int64_t plane) {
+// The boxes that put the columns of columns_of() side by side, inputs from `input_first` on, from element `first` of the
+// output on.
+std::vector<CopyBox> side_by_side(const Repeated& of, std::size_t input_first, std::int64_t first) {
   std::vector<CopyBox> boxes;
   const std::int64_t line = of.width * of.columns;
   for (std::int64_t column = 0; column < of.columns; ++column) {
@@ -82,7 +81,7 @@ std::vector<CopyBox> side_by_side(const Repeated& of, std::size_t input_first, s
                      first + column,
                      {of.height, of.channels, of.rows, of.width},
                      {of.channels * of.rows * of.width, of.rows * of.width, of.width, 1},
-                     {of.rows * line, plane, line, of.columns}});
+                     {of.rows * line, of.pixels(), line, of.columns}});
   }
   return boxes;
 }
@@ -123,7 +122,7 @@ TensorId block_of(Graph& graph, Editor& editor, const Node& node, TensorId input
   const TensorId block = editor.add_tensor(node.name + ".block", format, dims);
   const TensorId copy = editor.add_tensor(node.name + ".lines", format, dims);
   editor.add_node(node.name + ".block", node.origins, std::move(columns), {block},
-                  MoveAttributes{false, 0, side_by_side(part, 0, 0, part.pixels())});
+                  MoveAttributes{false, 0, side_by_side(part, 0, 0)});
   editor.add_node(node.name + ".lines", node.origins, {block}, {copy}, ElementwiseAttributes{});
   return copy;
 }
@@ -133,7 +132,7 @@ void repeat(Graph& graph, Editor& editor, const Node& node, TensorId input, cons
             std::int64_t blocks, std::int64_t first, std::vector<TensorId>& inputs,
             std::vector<CopyBox>& copies) {
   if (blocks == 1) {
-    for (CopyBox& box : side_by_side(image, inputs.size(), first, image.pixels())) {
+    for (CopyBox& box : side_by_side(image, inputs.size(), first)) {
       copies.push_back(std::move(box));
     }
     for (const TensorId id : columns_of(graph, editor, node, input, image, 0, image.height)) {

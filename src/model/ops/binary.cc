@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <type_traits>
 
 #include "arith/function.h"
 #include "arith/rounding.h"
@@ -49,21 +50,6 @@ Result<Shape> common_shape(const Call& call) {
 template <typename A, typename B, typename R, typename F>
 Status map2(const Call& call, Tensor& out, F&& f) {
   TESSERA_TRY(const Shape second, second_dims(call));
-  const Reader<A> a(call.tensor(0));
-  const Reader<B> b(call.tensor(1));
-  const Writer<R> writer(out);
-  walk<2>(out.dims,
-          {broadcast_strides(call.dims(0), out.dims), broadcast_strides(second, out.dims)},
-          [&](std::int64_t position, const auto& offsets) {
-            writer.set(position, f(a[offsets[0]], b[offsets[1]]));
-          });
-  return {};
-}
-
-// The same with one working type and, where all are f32, without a call for each element.
-template <typename F>
-Status map2_float(const Call& call, Tensor& out, F&& f) {
-  TESSERA_TRY(const Shape second, second_dims(call));
   const auto all = [&](const auto& a, const auto& b, const auto& writer) {
     walk<2>(out.dims,
             {broadcast_strides(call.dims(0), out.dims), broadcast_strides(second, out.dims)},
@@ -71,7 +57,11 @@ Status map2_float(const Call& call, Tensor& out, F&& f) {
               writer.set(position, f(a[offsets[0]], b[offsets[1]]));
             });
   };
-  with_elements<double>(all, out, call.tensor(0), call.tensor(1));
+  if constexpr (std::is_same_v<A, B> && std::is_same_v<A, R>) {
+    with_elements<A>(all, out, call.tensor(0), call.tensor(1));
+  } else {
+    all(Reader<A>(call.tensor(0)), Reader<B>(call.tensor(1)), Writer<R>(out));
+  }
   return {};
 }
 
@@ -134,15 +124,15 @@ double float_arithmetic(BinaryFunction function, double a, double b, Format form
 Status float_arithmetic(const Call& call, BinaryFunction function, Tensor& out) {
   switch (function) {
     case BinaryFunction::kAdd:
-      return map2_float(call, out, [](double a, double b) { return a + b; });
+      return map2<double, double, double>(call, out, [](double a, double b) { return a + b; });
     case BinaryFunction::kSubtract:
-      return map2_float(call, out, [](double a, double b) { return a - b; });
+      return map2<double, double, double>(call, out, [](double a, double b) { return a - b; });
     case BinaryFunction::kMultiply:
-      return map2_float(call, out, [](double a, double b) { return a * b; });
+      return map2<double, double, double>(call, out, [](double a, double b) { return a * b; });
     case BinaryFunction::kDivide:
-      return map2_float(call, out, [](double a, double b) { return a / b; });
+      return map2<double, double, double>(call, out, [](double a, double b) { return a / b; });
     default:
-      return map2_float(call, out, [&](double a, double b) {
+      return map2<double, double, double>(call, out, [&](double a, double b) {
         return float_arithmetic(function, a, b, out.format);
       });
   }
