@@ -12,12 +12,12 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tessera;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto program = firmware::assemble(text, "fuzz.tasm", {});
+  const auto program = firmware::assemble_card(text, "fuzz.tasm", {});
   if (!program.ok()) {
     TESSERA_CHECK(program.error().message.starts_with("fuzz.tasm"), "{}", program.error().message);
     return 0;
   }
-  const auto again = firmware::assemble(firmware::disassemble(*program, {}), "again.tasm", {});
+  const auto again = firmware::assemble_card(firmware::disassemble(*program, {}), "again.tasm", {});
   TESSERA_CHECK(again.ok(), "{}", again.error().message);
   TESSERA_CHECK(package::serialise(*again) == package::serialise(*program), "the text changed it");
   return 0;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
+#include <variant>
 
 #include "isa/dma_work.h"
 
@@ -59,8 +61,29 @@ bool is_sound(const DramRequest& request, const StridedRuns& grid, std::int64_t 
          request.bytes <= grid.run_bytes - request.skip;
 }
 
-// That a window can end behind.
-bool is_time(Cycles time) { return time == kNever || time <= kNever / 2; }
+// What a Move fills lies below what it copies, also where other cores copy.
+bool is_fill(const isa::TaskDescriptor& task) {
+  const auto* const copy = std::get_if<isa::CopyTask>(&task.config);
+  return copy != nullptr && copy->fill;
+}
+
+// Without the bytes of `others`, which are in the order of their addresses.
+void append_without(ByteRun run, std::span<const ByteRun> others, std::vector<ByteRun>& result) {
+  const auto reaches = [](const ByteRun& other, std::int64_t address) {
+    return other.address + other.bytes <= address;
+  };
+  const std::int64_t end = run.address + run.bytes;
+  for (auto other = std::lower_bound(others.begin(), others.end(), run.address, reaches);
+       other != others.end() && other->address < end; ++other) {
+    if (other->address > run.address) result.push_back({run.address, other->address - run.address});
+    run.address = std::max(run.address, other->address + other->bytes);
+  }
+  if (run.address < end) result.push_back({run.address, end - run.address});
+}
+
+// That a window can end behind: the memories count it in cycles of their own clock.
+constexpr Cycles kTimeMost = Cycles{1} << 48;
+bool is_time(Cycles time) { return time == kNever || time <= kTimeMost; }
 
 }  // namespace
 
@@ -155,24 +178,64 @@ std::vector<PeerBatch> PeerWindows::collect(const Reached& reached) {
   return batches;
 }
 
-// Of a result that is made here: what its tasks have written.
+template <typename Visit>
+void PeerWindows::for_each_written(const isa::TaskDescriptor& task, const Visit& visit) const {
+  const isa::DramPlaces places = parts_.dram->places(placed_->networks[0]);
+  isa::DmaStep plan;
+  for (std::int64_t step = 0; step < task.steps(); ++step) {
+    isa::plan_dma_step(task, step, places, *parts_.chip, plan);
+    for (std::int64_t piece = 0; plan.writes && piece < plan.pieces; ++piece) {
+      for_each_run(isa::dma_request(plan, piece, true), visit);
+    }
+  }
+}
+
+// What cores of other cards copy of the result's layer, in the order of addresses.
+std::vector<ByteRun> PeerWindows::copied_elsewhere(std::uint32_t number) const {
+  const isa::WholeResults& whole = parts_.program->news().whole();
+  const isa::WholeResults::Result& of = whole.results()[number];
+  std::vector<ByteRun> runs;
+  for (std::size_t core = 0; core < placed_->program->cores.size(); ++core) {
+    if (whole.card_of(core) == of.card) continue;
+    const isa::Program& program = placed_->program->cores[core];
+    const isa::Segment& segment = program.segments[segment_];
+    for (isa::TaskId id = segment.task_first; id < segment.task_last; ++id) {
+      const isa::TaskDescriptor& task = program.tasks[id];
+      if (task.layer != of.layer || whole.of(core, id) == isa::WholeResults::kNone || is_fill(task))
+        continue;
+      for_each_written(task, [&](const ByteRun& run) { runs.push_back(run); });
+    }
+  }
+  std::ranges::sort(runs, {}, &ByteRun::address);
+  std::vector<ByteRun> joined;
+  for (const ByteRun& run : runs) {
+    if (joined.empty() || joined.back().address + joined.back().bytes < run.address) {
+      joined.push_back(run);
+      continue;
+    }
+    ByteRun& last = joined.back();
+    last.bytes = std::max(last.address + last.bytes, run.address + run.bytes) - last.address;
+  }
+  return joined;
+}
+
+// Of a result that is made here: what its tasks have written, and nobody elsewhere after them.
 std::vector<ByteRun> PeerWindows::runs_of_result(std::uint32_t number) const {
   std::vector<ByteRun> runs;
   const isa::WholeResults& whole = parts_.program->news().whole();
-  const isa::DramPlaces places = parts_.dram->places(placed_->networks[0]);
-  isa::DmaStep plan;
+  std::optional<std::vector<ByteRun>> elsewhere;
   for (std::size_t core = 0; core < placed_->program->cores.size(); ++core) {
     const isa::Program& program = placed_->program->cores[core];
     const isa::Segment& segment = program.segments[segment_];
     for (isa::TaskId id = segment.task_first; id < segment.task_last; ++id) {
       if (whole.of(core, id) != number) continue;
-      for (std::int64_t step = 0; step < program.tasks[id].steps(); ++step) {
-        isa::plan_dma_step(program.tasks[id], step, places, *parts_.chip, plan);
-        for (std::int64_t piece = 0; plan.writes && piece < plan.pieces; ++piece) {
-          for_each_run(isa::dma_request(plan, piece, true),
-                       [&](const ByteRun& run) { runs.push_back(run); });
-        }
+      const isa::TaskDescriptor& task = program.tasks[id];
+      if (!is_fill(task)) {
+        for_each_written(task, [&](const ByteRun& run) { runs.push_back(run); });
+        continue;
       }
+      if (!elsewhere.has_value()) elsewhere = copied_elsewhere(number);
+      for_each_written(task, [&](const ByteRun& run) { append_without(run, *elsewhere, runs); });
     }
   }
   return runs;
@@ -417,9 +480,10 @@ std::vector<std::vector<ByteRun>> last_writers(const isa::CardProgram& program, 
       std::fill(begin, begin + (last - first), process);
     }
   };
-  // An address that several tensors have one after the other is the last layer's.
+  // An address that several tensors have one after the other is the last layer's; of a layer, what is
+  // copied lies above what is filled.
   struct Writer {
-    std::int64_t layer = 0;
+    std::pair<std::uint32_t, bool> order;  // layer, no fill
     std::size_t core = 0;
     isa::TaskId task = 0;
   };
@@ -427,12 +491,12 @@ std::vector<std::vector<ByteRun>> last_writers(const isa::CardProgram& program, 
   for (std::size_t core = 0; core < program.cores.size(); ++core) {
     const isa::Segment& of = program.cores[core].segments[segment];
     for (isa::TaskId id = of.task_first; id < of.task_last; ++id) {
-      const isa::EngineKind engine = program.cores[core].tasks[id].engine;
-      if (engine != isa::EngineKind::kStore) continue;
-      writers.push_back({static_cast<std::int64_t>(program.cores[core].tasks[id].layer), core, id});
+      const isa::TaskDescriptor& task = program.cores[core].tasks[id];
+      if (task.engine != isa::EngineKind::kStore) continue;
+      writers.push_back({{task.layer, !is_fill(task)}, core, id});
     }
   }
-  std::ranges::stable_sort(writers, {}, &Writer::layer);
+  std::ranges::stable_sort(writers, {}, &Writer::order);
   isa::DmaStep plan;
   for (const Writer& writer : writers) {
     const isa::TaskDescriptor& task = program.cores[writer.core].tasks[writer.task];

@@ -65,6 +65,9 @@ class PeerWindows {
   Status check_answer(const engines::CardMessage& message);
   Status check_news(int process, const engines::News& news) const;
   Status put_data(const PeerFrame& frame);
+  template <typename Visit>
+  void for_each_written(const isa::TaskDescriptor& task, const Visit& visit) const;
+  std::vector<ByteRun> copied_elsewhere(std::uint32_t number) const;
   std::vector<ByteRun> runs_of_result(std::uint32_t number) const;
 
   int process_of_core(std::size_t core) const {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "arch/architecture_file.h"
 #include "arch/chip_config.h"
 #include "firmware/chain_parser.h"
@@ -34,8 +36,8 @@ Result<isa::Program> assemble_chains(Lexer& lexer, const AssembleOptions& option
 
 }  // namespace
 
-Result<isa::Program> assemble(std::string_view text, const std::string& name,
-                              const AssembleOptions& options) {
+Result<isa::CardProgram> assemble_card(std::string_view text, const std::string& name,
+                                       const AssembleOptions& options) {
   Lexer lexer(text, name);
   TESSERA_RETURN_IF_ERROR(lexer.skip_empty_lines());
   const Place place = lexer.peek().place;
@@ -53,11 +55,28 @@ Result<isa::Program> assemble(std::string_view text, const std::string& name,
                        fmt::format("version {} of the language, allowed {}", version, kVersion));
   }
   TESSERA_RETURN_IF_ERROR(lexer.expect_end_of_line("behind the version"));
-  if (level == "firmware") return assemble_chains(lexer, options);
+  if (level == "firmware") {
+    isa::CardProgram program;
+    TESSERA_TRY(isa::Program chains, assemble_chains(lexer, options));
+    program.cores.push_back(std::move(chains));
+    return program;
+  }
   if (options.streaming) {
     return lexer.error(place, "only chains ('firmware 1') have a time loop to stream through");
   }
   return parse_program_text(lexer, options);
+}
+
+Result<isa::Program> assemble(std::string_view text, const std::string& name,
+                              const AssembleOptions& options) {
+  TESSERA_TRY(isa::CardProgram program, assemble_card(text, name, options));
+  if (program.cores.size() == 1) return std::move(program.cores.front());
+  return Error{
+      ErrorCode::kUnsupported,
+      fmt::format(
+          "'{}' is the text of a program for {} cores of a card, which 'tessera run', 'asm' and "
+          "'derive' take; here give one of one core",
+          name, program.cores.size())};
 }
 
 }  // namespace tessera::firmware

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "firmware/assemble_options.h"
+#include "isa/card_program.h"
 #include "isa/program.h"
 
 namespace tessera::firmware {
@@ -20,5 +21,9 @@ namespace tessera::firmware {
 // what the text says, and still to be verified.
 Result<isa::Program> assemble(std::string_view text, const std::string& name,
                               const AssembleOptions& options);
+
+// The same, for one core or several, which assemble() refuses.
+Result<isa::CardProgram> assemble_card(std::string_view text, const std::string& name,
+                                       const AssembleOptions& options);
 
 }  // namespace tessera::firmware

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <span>
+#include <string>
+#include <vector>
 
 #include "firmware/digest.h"
 #include "firmware/integer_list.h"
@@ -38,6 +40,11 @@ std::string layer_text(const LayerHint& hint) {
     out += "]";
   }
   return out + "\n";
+}
+
+std::string dropped_text(const Program& program) {
+  if (program.dependencies_dropped == 0) return "";
+  return fmt::format("dropped {}\n", program.dependencies_dropped);
 }
 
 std::string hex_text(std::span<const std::byte> bytes) {
@@ -93,14 +100,20 @@ std::string segment_text(const Segment& segment) {
   return out + "end\n";
 }
 
-}  // namespace
+// "cores 3 memories [0, 1, 1] cards 2 images 1", of several.
+std::string cores_text(const isa::CardProgram& card) {
+  std::string out = fmt::format("cores {}", card.cores.size());
+  if (!card.memory_of_core.empty()) {
+    out += " memories " + integers_text({card.memory_of_core.begin(), card.memory_of_core.end()});
+  }
+  return out + fmt::format(" cards {} images {}\n", card.cards, card.images);
+}
 
-std::string disassemble(const Program& program, const DisassembleOptions& options) {
-  std::string out =
-      fmt::format("; {} tasks in {} segments for {}\nprogram 1\n", program.tasks.size(),
-                  program.segments.size(), in_quotes(program.chip_name));
-  out += fmt::format("chip {} fingerprint {:#018x}\n", in_quotes(program.chip_name),
-                     program.chip_fingerprint);
+// What stands in front of the first core's tasks, and is there once. `cores`: cores_text(), or nothing.
+std::string head_text(const Program& program, const std::string& cores,
+                      const DisassembleOptions& options) {
+  std::string out = fmt::format("chip {} fingerprint {:#018x}\n", in_quotes(program.chip_name),
+                                program.chip_fingerprint);
   out += fmt::format("regions workspace {} input {} output {}\n", program.workspace_bytes,
                      program.input_bytes, program.output_bytes);
   if (program.region) {
@@ -109,13 +122,17 @@ std::string disassemble(const Program& program, const DisassembleOptions& option
     out += fmt::format("region buffer {} to {} kernel {} to {}\n", buffer.first, buffer.last(),
                        kernel.first, kernel.last());
   }
-  if (program.dependencies_dropped != 0) {
-    out += fmt::format("dropped {}\n", program.dependencies_dropped);
-  }
+  out += cores + dropped_text(program);
   for (const TensorSlot& slot : program.inputs) out += "input " + slot_text(slot);
   for (const TensorSlot& slot : program.outputs) out += "output " + slot_text(slot);
   out += weights_text(program, options);
-  for (std::size_t i = 0; i < program.hints.size(); ++i) out += layer_text(program.hints[i]);
+  for (const LayerHint& hint : program.hints) out += layer_text(hint);
+  return out;
+}
+
+// A core's tasks and segments. `hints`: of the layers, which the first core has.
+std::string tasks_text(const Program& program, const std::vector<LayerHint>& hints) {
+  std::string out;
   std::uint32_t layer = UINT32_MAX;
   std::size_t segment = 0;
   const auto close_segments = [&](std::size_t task) {
@@ -126,12 +143,11 @@ std::string disassemble(const Program& program, const DisassembleOptions& option
   for (std::size_t i = 0; i < program.tasks.size(); ++i) {
     close_segments(i);
     const isa::TaskDescriptor& task = program.tasks[i];
-    if (task.layer != layer && task.layer < program.hints.size()) {
+    if (task.layer != layer && task.layer < hints.size()) {
       // A name may hold anything; in a comment it stays on its line.
-      out += fmt::format("\n; layer {}: {} {} {}\n", task.layer,
-                         in_quotes(program.hints[task.layer].name),
-                         in_quotes(program.hints[task.layer].kind),
-                         integers_text(program.hints[task.layer].output_dims));
+      const LayerHint& hint = hints[task.layer];
+      out += fmt::format("\n; layer {}: {} {} {}\n", task.layer, in_quotes(hint.name),
+                         in_quotes(hint.kind), integers_text(hint.output_dims));
       layer = task.layer;
     }
     const std::size_t end =
@@ -142,6 +158,29 @@ std::string disassemble(const Program& program, const DisassembleOptions& option
     if (i < program.pieces.size() && program.pieces[i].known) out += piece_text(program.pieces[i]);
   }
   while (segment < program.segments.size()) out += "\n" + segment_text(program.segments[segment++]);
+  return out;
+}
+
+}  // namespace
+
+std::string disassemble(const Program& program, const DisassembleOptions& options) {
+  return fmt::format("; {} tasks in {} segments for {}\nprogram 1\n", program.tasks.size(),
+                     program.segments.size(), in_quotes(program.chip_name)) +
+         head_text(program, "", options) + tasks_text(program, program.hints);
+}
+
+std::string disassemble(const isa::CardProgram& card, const DisassembleOptions& options) {
+  const Program& first = card.cores.front();
+  if (card.cores.size() == 1) return disassemble(first, options);
+  std::string out =
+      fmt::format("; {} tasks of {} cores in {} segments for {}\nprogram 1\n", card.task_count(),
+                  card.cores.size(), first.segments.size(), in_quotes(first.chip_name)) +
+      head_text(first, cores_text(card), options) + tasks_text(first, first.hints);
+  for (std::size_t core = 1; core < card.cores.size(); ++core) {
+    const Program& program = card.cores[core];
+    out += fmt::format("\n; {} tasks\ncore {}\n", program.tasks.size(), core) +
+           dropped_text(program) + tasks_text(program, first.hints);
+  }
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 
+#include "isa/card_program.h"
 #include "isa/program.h"
 
 namespace tessera::firmware {
@@ -19,6 +20,8 @@ struct DisassembleOptions {
   std::string file;  // the weights' file or the program's, as the text is to name it
 };
 std::string disassemble(const isa::Program& program, const DisassembleOptions& options);
+// For one core the text is that of its program.
+std::string disassemble(const isa::CardProgram& program, const DisassembleOptions& options);
 
 // Weights of at most this many bytes are written inline.
 inline constexpr std::size_t kInlineWeightsMax = 4096;

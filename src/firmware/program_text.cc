@@ -67,7 +67,7 @@ class ProgramParser {
  public:
   ProgramParser(Lexer& lexer, const AssembleOptions& options) : lexer_(lexer), options_(options) {}
 
-  Result<Program> run() {
+  Result<isa::CardProgram> run() {
     while (true) {
       TESSERA_RETURN_IF_ERROR(lexer_.skip_empty_lines());
       if (lexer_.peek().kind == TokenKind::kEndOfText) break;
@@ -75,8 +75,9 @@ class ProgramParser {
       TESSERA_TRY(const std::string word, lexer_.expect_name("a statement"));
       TESSERA_RETURN_IF_ERROR(statement(word, place));
     }
-    if (!program_.pieces.empty()) program_.pieces.resize(program_.tasks.size());
-    return std::move(program_);
+    close_core();
+    TESSERA_RETURN_IF_ERROR(check_cores());
+    return std::move(card_);
   }
 
  private:
@@ -85,6 +86,23 @@ class ProgramParser {
     if (word == "layer") return layer();
     if (word == "segment") return segment();
     if (word == "piece") return piece(place);
+    if (word == "cores") return cores(place);
+    if (word == "core") return core(place);
+    if (word == "dropped") {
+      TESSERA_TRY(program_.dependencies_dropped, bytes("the dependencies dropped"));
+      return lexer_.expect_end_of_line("here");
+    }
+    if (!card_.cores.empty()) {
+      return lexer_.error(
+          place, fmt::format("'{}' stands with the first core; allowed behind 'core {}': dropped, "
+                             "task, piece, segment, core",
+                             word, card_.cores.size()));
+    }
+    return statement_of_all(word, place);
+  }
+
+  // What a program has once.
+  Status statement_of_all(const std::string& word, const Place& place) {
     if (word == "input" || word == "output") {
       TESSERA_TRY(TensorSlot slot, tensor());
       (word == "input" ? program_.inputs : program_.outputs).push_back(std::move(slot));
@@ -104,17 +122,99 @@ class ProgramParser {
       TESSERA_TRY(region.state_buffer, memory_range("buffer"));
       TESSERA_TRY(region.kernel_memory, memory_range("kernel"));
       program_.region = region;
-    } else if (word == "dropped") {
-      TESSERA_TRY(program_.dependencies_dropped, bytes("the dependencies dropped"));
     } else if (word == "weights") {
       TESSERA_TRY(program_.weights, parse_weights(lexer_, options_));
     } else {
-      return lexer_.error(place, fmt::format("'{}' is no statement of a program; allowed: chip, "
-                                             "regions, region, dropped, input, output, weights, "
-                                             "layer, task, piece, segment",
-                                             word));
+      return lexer_.error(place,
+                          fmt::format("'{}' is no statement of a program; allowed: chip, "
+                                      "regions, region, cores, dropped, input, output, weights, "
+                                      "layer, task, piece, segment, core",
+                                      word));
     }
     return lexer_.expect_end_of_line("here");
+  }
+
+  // "3 memories [0, 1, 1] cards 2 images 1", behind `cores`.
+  Status cores(const Place& place) {
+    if (cores_ != 0 || !card_.cores.empty())
+      return lexer_.error(place, "the cores stand there twice");
+    cores_place_ = place;
+    TESSERA_TRY(cores_, number("a number of cores", 2, isa::kSharingCoresMax));
+    TESSERA_TRY(const bool memories, lexer_.accept_name("memories"));
+    if (memories) {
+      const Place list = lexer_.peek().place;
+      TESSERA_TRY(const std::vector<std::int64_t> beside,
+                  parse_integers(lexer_, "of the cores' memories", isa::kSharingCoresMax));
+      for (const std::int64_t memory : beside) {
+        if (memory < 0 || memory >= isa::kCardMemoriesMax) {
+          return lexer_.error(
+              list, fmt::format("memory {}, allowed 0 to {}", memory, isa::kCardMemoriesMax - 1));
+        }
+        card_.memory_of_core.push_back(static_cast<std::uint8_t>(memory));
+      }
+    }
+    TESSERA_TRY(const bool cards, lexer_.accept_name("cards"));
+    if (cards) {
+      TESSERA_TRY(const std::size_t count, number("a number of cards", 1, cores_));
+      card_.cards = static_cast<int>(count);
+    }
+    TESSERA_TRY(const bool images, lexer_.accept_name("images"));
+    if (images) {
+      TESSERA_TRY(const std::size_t count, number("a number of images", 1, cores_));
+      card_.images = static_cast<int>(count);
+    }
+    return lexer_.expect_end_of_line("of the cores");
+  }
+
+  Result<std::size_t> number(const char* what, std::size_t least, std::size_t most) {
+    const Place place = lexer_.peek().place;
+    TESSERA_TRY(const std::uint64_t value, lexer_.expect_unsigned(what));
+    if (value < least || value > most) {
+      return lexer_.error(place, fmt::format("{}: {}, allowed {} to {}", what, value, least, most));
+    }
+    return static_cast<std::size_t>(value);
+  }
+
+  // The one in front is complete, and the next begins.
+  Status core(const Place& place) {
+    TESSERA_TRY(const std::uint64_t which, lexer_.expect_unsigned("the core's number"));
+    close_core();
+    if (which != card_.cores.size() || which >= cores_) {
+      return lexer_.error(
+          place,
+          cores_ == 0
+              ? "a program for several cores says 'cores' and their number first"
+              : fmt::format("core {}; cores 1 to {} stand one behind the other, and the next is {}",
+                            which, cores_ - 1, card_.cores.size()));
+    }
+    const Program& first = card_.cores.front();
+    program_.chip_fingerprint = first.chip_fingerprint;
+    program_.chip_name = first.chip_name;
+    program_.workspace_bytes = first.workspace_bytes;
+    program_.input_bytes = first.input_bytes;
+    program_.output_bytes = first.output_bytes;
+    return lexer_.expect_end_of_line("of a core");
+  }
+
+  void close_core() {
+    if (!program_.pieces.empty()) program_.pieces.resize(program_.tasks.size());
+    card_.cores.push_back(std::move(program_));
+    program_ = {};
+  }
+
+  // Of a program for one core there is nothing to check: it is what the text says, and still to be verified.
+  Status check_cores() {
+    if (cores_ == 0) return {};
+    if (card_.cores.size() != cores_) {
+      return lexer_.error(cores_place_,
+                          fmt::format("{} cores; the text has {}", cores_, card_.cores.size()));
+    }
+    if (card_.cores.front().region) {
+      return lexer_.error(cores_place_, "a region of a core in a program for several");
+    }
+    const Status fits = isa::check_cores(card_);
+    if (!fits.ok()) return lexer_.error(cores_place_, fits.error().message);
+    return {};
   }
 
   // A size or count, bounded as a container's is.
@@ -253,6 +353,9 @@ class ProgramParser {
       TESSERA_RETURN_IF_ERROR(lexer_.skip_empty_lines());
       TESSERA_TRY(const bool end, lexer_.accept_name("end"));
       if (end) break;
+      if (!card_.cores.empty()) {
+        return lexer_.error(lexer_.peek().place, "host steps stand with the first core's segments");
+      }
       TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "host_step"));
       TESSERA_TRY(HostStep step, host_step());
       segment.host_steps.push_back(std::move(step));
@@ -341,7 +444,10 @@ class ProgramParser {
 
   Lexer& lexer_;
   const AssembleOptions& options_;
-  Program program_;
+  isa::CardProgram card_;  // the cores in front
+  Program program_;        // of the core whose statements stand here
+  std::size_t cores_ = 0;  // that the text says; 0: nothing, one
+  Place cores_place_ = {};
 };
 
 }  // namespace
@@ -393,7 +499,7 @@ Result<std::vector<std::byte>> parse_weights(Lexer& lexer, const AssembleOptions
   return bytes;
 }
 
-Result<Program> parse_program_text(Lexer& lexer, const AssembleOptions& options) {
+Result<isa::CardProgram> parse_program_text(Lexer& lexer, const AssembleOptions& options) {
   return ProgramParser(lexer, options).run();
 }
 

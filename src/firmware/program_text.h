@@ -11,15 +11,27 @@
 //   layer "conv" kind "Conv" dims [1, 256] macs 65536 origins ["Conv_0"]
 //   task 0 kernel kernel layer 0 bands 1 x 1 by 1 ... end
 //   segment tasks 0 to 12 ... end
+//
+// Of a program for several cores (isa/card_program.h) that is the first core's; `cores` says how many
+// there are, and the others' tasks, pieces and segments stand behind it, core by core:
+//
+//   cores 3 memories [0, 1, 1] cards 2 images 1
+//   ...
+//   core 1
+//   dropped 2
+//   task 0 ... after core 2 task 3: 1 steps ... end
+//   segment tasks 0 to 9 ... end
+//   core 2 ...
 #pragma once
 
 #include "firmware/assemble_options.h"
 #include "firmware/lexer.h"
+#include "isa/card_program.h"
 
 namespace tessera::firmware {
 
 // From behind `program 1` to the end of the text.
-Result<isa::Program> parse_program_text(Lexer& lexer, const AssembleOptions& options);
+Result<isa::CardProgram> parse_program_text(Lexer& lexer, const AssembleOptions& options);
 
 // "file "..." bytes N sha256 "..."" and its sisters, behind the word `weights`.
 Result<std::vector<std::byte>> parse_weights(Lexer& lexer, const AssembleOptions& options);

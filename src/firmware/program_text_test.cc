@@ -219,6 +219,101 @@ TEST(ProgramText, PiecesStandBehindTheirTasks) {
   expect_round_trip(program);
 }
 
+// Three cores of two cards, of which the last two share a memory.
+isa::CardProgram small_card() {
+  isa::CardProgram card;
+  card.cores = {small_program(), {}, {}};
+  card.memory_of_core = {0, 1, 1};
+  card.cards = 2;
+  const Program& first = card.cores.front();
+  std::uint32_t tasks = 2;
+  for (Program& core : card.cores) {
+    core.chip_name = first.chip_name;
+    core.chip_fingerprint = first.chip_fingerprint;
+    core.workspace_bytes = first.workspace_bytes;
+    core.input_bytes = first.input_bytes;
+    core.segments = {{0, 1, {}}, {1, tasks, {}}};
+    for (isa::TaskId id = 0; id < tasks; ++id) {
+      isa::TaskDescriptor task;
+      task.id = id;
+      task.layer = id % 2;
+      if (id == 1) {
+        task.remote = {
+            {.core = 2, .on = {.task = 3, .numerator = 1}},
+            {.core = 0, .on = {.task = 0, .numerator = 0, .denominator = 1, .offset = 7}}};
+      }
+      append_task(core, std::move(task), {});
+    }
+    ++tasks;
+  }
+  card.cores[2].dependencies_dropped = 9;
+  card.cores[1].pieces.resize(3);
+  card.cores[1].pieces[2] = {.known = true, .row = 4};
+  return card;
+}
+
+TEST(ProgramText, SeveralCoresComeBack) {
+  const isa::CardProgram card = small_card();
+  const std::string text = disassemble(card, {});
+  const auto back = assemble_card(text, "t.tasm", {});
+  ASSERT_TRUE(back.ok()) << back.error().message << "\n" << text;
+  EXPECT_TRUE(*back == card);
+  EXPECT_EQ(package::serialise(*back), package::serialise(card)) << text;
+  EXPECT_EQ(disassemble(*back, {}), text);
+  EXPECT_NE(text.find("\ncores 3 memories [0, 1, 1] cards 2 images 1\n"), std::string::npos);
+  EXPECT_NE(
+      text.find("\n  after core 2 task 3: (1 j + 0) / 1 steps\n  after core 0 task 0: 7 steps\n"),
+      std::string::npos);
+}
+
+TEST(ProgramText, OneOfACardsCoresHasTheTextOfItsProgram) {
+  isa::CardProgram card;
+  card.cores = {small_program()};
+  EXPECT_EQ(disassemble(card, {}), disassemble(card.cores.front(), {}));
+}
+
+TEST(ProgramTextErrors, OfSeveralCoresEachNamesItsPlace) {
+  const auto error = [](const std::string& text) {
+    const auto result = assemble_card("program 1\n" + text, "t.tasm", {});
+    return result.ok() ? "" : result.error().message;
+  };
+  EXPECT_EQ(error("core 1\n"),
+            "t.tasm:2:1: a program for several cores says 'cores' and their number first");
+  EXPECT_EQ(error("cores 2\ncore 2\n"),
+            "t.tasm:3:1: core 2; cores 1 to 1 stand one behind the other, and the next is 1");
+  EXPECT_EQ(error("cores 2\ncore 1\ncore 2\n"),
+            "t.tasm:4:1: core 2; cores 1 to 1 stand one behind the other, and the next is 2");
+  EXPECT_EQ(error("cores 2\ncores 2\n"), "t.tasm:3:1: the cores stand there twice");
+  EXPECT_EQ(error("cores 1\n"), "t.tasm:2:7: a number of cores: 1, allowed 2 to 64");
+  EXPECT_EQ(error("cores 65\n"), "t.tasm:2:7: a number of cores: 65, allowed 2 to 64");
+  EXPECT_EQ(error("cores 3 cards 4\n"), "t.tasm:2:15: a number of cards: 4, allowed 1 to 3");
+  EXPECT_EQ(error("cores 3 images 0\n"), "t.tasm:2:16: a number of images: 0, allowed 1 to 3");
+  EXPECT_EQ(error("cores 2 memories [0, 16]\n"), "t.tasm:2:18: memory 16, allowed 0 to 15");
+  EXPECT_EQ(error("cores 2 memories [0, 2]\ncore 1\n"),
+            "t.tasm:2:1: memory 1 of 3 is beside no core");
+  EXPECT_EQ(error("cores 3\ncore 1\n"), "t.tasm:2:1: 3 cores; the text has 2");
+  EXPECT_EQ(error("cores 2\nregion buffer 0 to 64 kernel 0 to 64\ncore 1\n"),
+            "t.tasm:2:1: a region of a core in a program for several");
+  EXPECT_EQ(
+      error("cores 2\ncore 1\nchip \"x\" fingerprint 1\n"),
+      "t.tasm:4:1: 'chip' stands with the first core; allowed behind 'core 1': dropped, task, "
+      "piece, segment, core");
+  EXPECT_EQ(error("cores 2\nsegment tasks 0 to 0\nend\ncore 1\n"),
+            "t.tasm:2:1: core 1 has 0 segments, core 0 has 1");
+  EXPECT_EQ(
+      error("cores 2\nsegment tasks 0 to 0\nend\ncore 1\nsegment tasks 0 to 0\n  host_step node "
+            "1\n"),
+      "t.tasm:7:3: host steps stand with the first core's segments");
+  EXPECT_EQ(error("task planar planar\nafter core 64 task 1: 1 steps\nend\n"),
+            "t.tasm:3:12: a core's number is 64, allowed 0..63");
+  const auto one = assembled(disassemble(small_card(), {}));
+  ASSERT_FALSE(one.ok());
+  EXPECT_EQ(
+      one.error().message,
+      "'t.tasm' is the text of a program for 3 cores of a card, which 'tessera run', 'asm' and "
+      "'derive' take; here give one of one core");
+}
+
 TEST(ProgramText, AnEmptyProgramComesBack) { expect_round_trip({}); }
 
 TEST(ProgramText, WeightsInAFileAreCheckedByTheirDigest) {
@@ -270,7 +365,7 @@ TEST(ProgramTextErrors, EachNamesItsPlaceAndTheWayOut) {
   EXPECT_EQ(error_of("program 2\n"), "t.tasm:1:1: version 2 of the language, allowed 1");
   EXPECT_EQ(error_of("program 1\n  chop \"x\"\n"),
             "t.tasm:2:3: 'chop' is no statement of a program; allowed: chip, regions, region, "
-            "dropped, input, output, weights, layer, task, piece, segment");
+            "cores, dropped, input, output, weights, layer, task, piece, segment, core");
   EXPECT_EQ(error_of("program 1\nregion buffer 64 to 0 kernel 0 to 0\n"),
             "t.tasm:2:21: a region from 64 to 0");
   EXPECT_EQ(error_of("program 1 $"), "t.tasm:1:11: the character '$' has no meaning here");

@@ -9,6 +9,7 @@
 #include "arch/cost.h"
 #include "firmware/register_fields.h"
 #include "firmware/task_chain.h"
+#include "isa/card_program.h"
 #include "isa/encoding.h"
 
 namespace tessera::firmware {
@@ -16,17 +17,19 @@ namespace {
 
 using isa::Dependency;
 using isa::EngineKind;
+using isa::RemoteDependency;
 using isa::TaskDescriptor;
 
 constexpr std::size_t kDependenciesMax = 4096;  // of a descriptor
 
 // ---- writing ----
 
-std::string dependency_text(const Dependency& d) {
+// `of`: "core 3 " of another core's task.
+std::string dependency_text(const Dependency& d, const std::string& of = "") {
   if (d.numerator == 0 && d.denominator == 1) {
-    return fmt::format("  after task {}: {} steps\n", d.task, d.offset);
+    return fmt::format("  after {}task {}: {} steps\n", of, d.task, d.offset);
   }
-  return fmt::format("  after task {}: ({} j {} {}) / {} steps\n", d.task, d.numerator,
+  return fmt::format("  after {}task {}: ({} j {} {}) / {} steps\n", of, d.task, d.numerator,
                      d.offset < 0 ? "-" : "+",
                      d.offset < 0 ? 0 - static_cast<std::uint64_t>(d.offset)
                                   : static_cast<std::uint64_t>(d.offset),
@@ -162,6 +165,24 @@ Result<Dependency> parse_dependency(Lexer& lexer) {
   if (!steps) return lexer.unexpected("'steps'");
   TESSERA_RETURN_IF_ERROR(lexer.expect_end_of_line("behind 'steps'"));
   return d;
+}
+
+// "task 3: 7 steps" or, of another core's, "core 2 task 3: 7 steps", behind `after`.
+Status parse_after(Lexer& lexer, TaskDescriptor& descriptor) {
+  TESSERA_TRY(const bool elsewhere, lexer.accept_name("core"));
+  std::uint32_t core = 0;
+  if (elsewhere) {
+    TESSERA_TRY(core, bounded<std::uint32_t>(lexer, "a core's number", isa::kSharingCoresMax - 1));
+  }
+  TESSERA_TRY(const bool task, lexer.accept_name("task"));
+  if (!task) return lexer.unexpected("'task' and its number");
+  TESSERA_TRY(const Dependency dependency, parse_dependency(lexer));
+  if (elsewhere) {
+    descriptor.remote.push_back({core, dependency});
+  } else {
+    descriptor.dependencies.push_back(dependency);
+  }
+  return {};
 }
 
 // "1 x 28 by 4"
@@ -312,6 +333,9 @@ std::string task_text(const TaskDescriptor& task, std::span<const std::byte> str
   out += header_text(task.header);
   out += "\n";
   for (const Dependency& dependency : task.dependencies) out += dependency_text(dependency);
+  for (const RemoteDependency& remote : task.remote) {
+    out += dependency_text(remote.on, fmt::format("core {} ", remote.core));
+  }
   const auto* neural = std::get_if<isa::NeuralTask>(&task.config);
   if (neural != nullptr && neural->transpose) out += blocks_comment(*neural);
   out += chain_text(task.engine, task.config);
@@ -332,11 +356,8 @@ Result<TaskText> parse_task(Lexer& lexer) {
     TESSERA_TRY(const std::string word, lexer.expect_name("a line of the task, or 'end'"));
     if (word == "end") break;
     if (word == "after") {
-      TESSERA_TRY(const bool task, lexer.accept_name("task"));
-      if (!task) return lexer.unexpected("'task' and its number");
-      TESSERA_TRY(const Dependency dependency, parse_dependency(lexer));
-      text.task.dependencies.push_back(dependency);
-      if (text.task.dependencies.size() > kDependenciesMax) {
+      TESSERA_RETURN_IF_ERROR(parse_after(lexer, text.task));
+      if (std::max(text.task.dependencies.size(), text.task.remote.size()) > kDependenciesMax) {
         return lexer.error(place, fmt::format("more than {} dependencies", kDependenciesMax));
       }
       text.has_dependencies = true;

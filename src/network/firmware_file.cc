@@ -47,10 +47,11 @@ firmware::ReadFile sections_of(firmware::ReadFile read) {
   };
 }
 
-}  // namespace
-
-Result<isa::Program> assemble_file(const std::string& path, const std::string& arch, bool streaming,
-                                   std::vector<std::string>* files, std::string* steps_queue) {
+// `assemble`: of firmware/assembler.h.
+template <typename Assemble>
+auto assemble_file_by(Assemble&& assemble, const std::string& path, const std::string& arch,
+                      bool streaming, std::vector<std::string>* files, std::string* steps_queue)
+    -> decltype(assemble({}, path, {})) {
   TESSERA_TRY(const std::vector<std::byte> bytes, read_file(path, {.bytes_max = kTextBytesMax}));
   firmware::AssembleOptions options;
   options.arch = arch;
@@ -60,8 +61,20 @@ Result<isa::Program> assemble_file(const std::string& path, const std::string& a
   options.read = [folder = std::filesystem::path(path).parent_path(),
                   files](const std::string& name) { return read_beside(folder, name, files); };
   options.read_section = sections_of(options.read);
-  return firmware::assemble({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path,
-                            options);
+  return assemble({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, options);
+}
+
+}  // namespace
+
+Result<isa::Program> assemble_file(const std::string& path, const std::string& arch, bool streaming,
+                                   std::vector<std::string>* files, std::string* steps_queue) {
+  return assemble_file_by(firmware::assemble, path, arch, streaming, files, steps_queue);
+}
+
+Result<isa::CardProgram> assemble_card_file(const std::string& path, const std::string& arch,
+                                            bool streaming, std::vector<std::string>* files,
+                                            std::string* steps_queue) {
+  return assemble_file_by(firmware::assemble_card, path, arch, streaming, files, steps_queue);
 }
 
 Result<isa::Program> assemble_bytes(std::span<const std::byte> text, const std::string& name,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arch/chip_config.h"
+#include "isa/card_program.h"
 #include "isa/program.h"
 
 namespace tessera::network {
@@ -18,7 +19,13 @@ Result<isa::Program> assemble_file(const std::string& path, const std::string& a
                                    std::vector<std::string>* files = nullptr,
                                    std::string* steps_queue = nullptr);
 
-// The same of a text in memory. `folder`: of the files that it names; empty: it may name none.
+// The same, for one core or several, which assemble_file() refuses.
+Result<isa::CardProgram> assemble_card_file(const std::string& path, const std::string& arch,
+                                            bool streaming = false,
+                                            std::vector<std::string>* files = nullptr,
+                                            std::string* steps_queue = nullptr);
+
+// As assemble_file(), of a text in memory. `folder`: of the files that it names; empty: it may name none.
 Result<isa::Program> assemble_bytes(std::span<const std::byte> text, const std::string& name,
                                     const std::string& arch, const std::string& folder);
 

@@ -117,10 +117,11 @@ TEST(CardContainer, OneCoreHasTheFileOfItsProgram) {
 TEST(CardContainerErrors, ReadersOfOneCoreNameTheWayOut) {
   const auto one = parse_program(serialise(sample_card()), "p.tprog");
   ASSERT_FALSE(one.ok());
-  EXPECT_EQ(one.error().message,
-            "'p.tprog' is a program for 3 cores of a card, which 'tessera run', 'inspect' and "
-            "'derive' take; here give a program of one core ('tessera link' without --cores), or "
-            "the package or model");
+  EXPECT_EQ(
+      one.error().message,
+      "'p.tprog' is a program for 3 cores of a card, which 'tessera run', 'inspect', 'disasm' and "
+      "'derive' take; here give a program of one core ('tessera link' without --cores), or "
+      "the package or model");
 }
 
 TEST(CardContainerErrors, WhatDoesNotFitIsNamed) {

@@ -461,7 +461,7 @@ Result<Program> of_one_core(Result<CardProgram> read, const std::string& name) {
   return Error{
       ErrorCode::kUnsupported,
       fmt::format(
-          "'{}' is a program for {} cores of a card, which 'tessera run', 'inspect' and "
+          "'{}' is a program for {} cores of a card, which 'tessera run', 'inspect', 'disasm' and "
           "'derive' take; here give a program of one core ('tessera link' without --cores), "
           "or the package or model",
           name, read->cores.size())};

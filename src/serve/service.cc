@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/freed_memory.h"
 #include "base/guarded.h"
 #include "serve/metrics_text.h"
 
@@ -288,6 +289,8 @@ void Service::work() {
     waiting_.pop_front();
     lock.unlock();
     std::optional<Failure> failure = make_change(next);
+    // Of a compilation, or of the model that went: a service runs for months.
+    give_back_freed_memory();
     lock.lock();
     count_first_load(next);
     lock.unlock();

@@ -37,10 +37,4 @@ void use_little_memory() {
   dl_iterate_phdr(drop_unwritten, nullptr);
 }
 
-void give_back_freed_memory() {
-#ifdef __GLIBC__
-  malloc_trim(0);
-#endif
-}
-
 }  // namespace tessera::tools

@@ -8,7 +8,4 @@ namespace tessera::tools {
 // gives them again where they are used. Before other threads are there.
 void use_little_memory();
 
-// Small blocks that were freed lie between others in use: whole pages of them go back to the system.
-void give_back_freed_memory();
-
 }  // namespace tessera::tools

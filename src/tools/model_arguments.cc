@@ -238,6 +238,17 @@ Status read_weights(const ProgramSource& source, isa::Program& program, FileRole
   return {};
 }
 
+// Of a firmware text. `assemble`: of network/firmware_file.h.
+template <typename Assemble>
+auto assembled(Assemble&& assemble, const ProgramSource& source, FileRoles& roles)
+    -> decltype(assemble(source.path, source.arch, false, nullptr, nullptr)) {
+  if (!source.weights.empty()) return belongs_to_models(source.path, "--weights");
+  std::vector<std::string> files;
+  auto program = assemble(source.path, source.arch, source.streaming, &files, source.steps_queue);
+  for (const std::string& file : files) roles.read("a file of the text", file);
+  return program;
+}
+
 }  // namespace
 
 Result<isa::Program> read_program(const ProgramSource& source, FileRoles& roles) {
@@ -246,24 +257,16 @@ Result<isa::Program> read_program(const ProgramSource& source, FileRoles& roles)
     TESSERA_RETURN_IF_ERROR(read_weights(source, program, roles));
     return program;
   }
-  if (!source.weights.empty()) return belongs_to_models(source.path, "--weights");
-  std::vector<std::string> files;
-  auto assembled = network::assemble_file(source.path, source.arch, source.streaming, &files,
-                                          source.steps_queue);
-  for (const std::string& file : files) roles.read("a file of the text", file);
-  return assembled;
+  return assembled(network::assemble_file, source, roles);
 }
 
 Result<isa::CardProgram> read_card_program(const ProgramSource& source, FileRoles& roles) {
-  isa::CardProgram card;
   if (package::kind_of_file(source.path) == package::FileKind::kProgram) {
-    TESSERA_TRY(card, package::load_card_program_alone(source.path));
+    TESSERA_TRY(isa::CardProgram card, package::load_card_program_alone(source.path));
     TESSERA_RETURN_IF_ERROR(read_weights(source, card.cores.front(), roles));
     return card;
   }
-  TESSERA_TRY(isa::Program program, read_program(source, roles));
-  card.cores.push_back(std::move(program));
-  return card;
+  return assembled(network::assemble_card_file, source, roles);
 }
 
 Result<Network> ModelArguments::load_with_programs(FileRoles& roles) const {

@@ -335,12 +335,46 @@ TEST_F(CardProgram, SoftwareDerivedFromItIsThatOfTheModel) {
   EXPECT_EQ(read_text("card.onnx"), read_text("model.onnx"));
 }
 
+TEST_F(CardProgram, ItsTextGivesTheSameFileAndTheSameRun) {
+  for (const std::string model : {"small", "host"}) {
+    SCOPED_TRACE(model);
+    json_of({"link", model + ".tpkg", "--cores", "5", "--cards", "2", "--split", "w",
+             "--embed-weights", "-o", "whole.tprog"});
+    const nlohmann::json text = json_of({"disasm", "whole.tprog", "-o", "whole.tasm"});
+    EXPECT_EQ(text.at("cores"), 5);
+    EXPECT_EQ(text.at("same_bytes"), true);
+    const nlohmann::json again = json_of({"asm", "whole.tasm", "-o", "again.tprog"});
+    EXPECT_EQ(again.at("cores"), 5);
+    EXPECT_EQ(again.at("tasks"), text.at("tasks"));
+    EXPECT_GT(again.at("remote_dependencies"), 0);
+    EXPECT_EQ(read_text("again.tprog"), read_text("whole.tprog"));
+    const Words how = {"--input", "random:7", "--check-hazards", "--output"};
+    const nlohmann::json program = json_of(Words{"run", "whole.tprog"} + how + Words{"program"});
+    const nlohmann::json run = json_of(Words{"run", "whole.tasm"} + how + Words{"text"});
+    EXPECT_EQ(run.at("cycles"), program.at("cycles"));
+    EXPECT_EQ(run.at("cores"), 5);
+    for (const fs::directory_entry& file : fs::directory_iterator("program")) {
+      EXPECT_EQ(read_text("text" / file.path().filename()), read_text(file.path()));
+    }
+    EXPECT_EQ(json_of({"derive", "whole.tasm", "-o", "text.onnx"}).at("nodes"),
+              json_of({"derive", "whole.tprog", "-o", "program.onnx"}).at("nodes"));
+    EXPECT_EQ(read_text("text.onnx"), read_text("program.onnx"));
+  }
+  json_of({"link", "small.tpkg", "--cores", "4", "-o", "refers.tprog"});
+  EXPECT_THAT(tessera({"disasm", "refers.tprog"}).out, HasSubstr("\ncore 3\n"));
+  // A core that does not wait for the other: proved before it is written.
+  EXPECT_EQ(shell("sed '/^  after core/d' whole.tasm >racy.tasm").status, 0);
+  EXPECT_THAT(refusal_of({"asm", "racy.tasm", "-o", "racy.tprog"}), HasSubstr("'racy.tasm'"));
+  EXPECT_FALSE(fs::exists("racy.tprog"));
+}
+
 TEST_F(CardProgram, VerbsOfOneCoreNameTheWayOut) {
   const std::string refused =
-      ": 'small.tprog' is a program for 4 cores of a card, which 'tessera run', 'inspect' and "
+      ": 'small.tprog' is a program for 4 cores of a card, which 'tessera run', 'inspect', "
+      "'disasm' and "
       "'derive' take; here give a program of one core ('tessera link' without --cores), or the "
       "package or model   [unsupported]\n";
-  for (const std::string verb : {"disasm", "bench", "watch"}) {
+  for (const std::string verb : {"bench", "watch"}) {
     EXPECT_EQ(refusal_of({verb, "small.tprog"}), fmt::format("tessera {}{}", verb, refused));
   }
   EXPECT_EQ(refusal_of({"run", "small.tprog", "small.tprog"}), "tessera run" + refused);

@@ -28,6 +28,10 @@ struct FirmwareArguments {
   bool unverified = false, inline_weights = false, json = false;
 };
 
+std::string of_cores(const isa::CardProgram& program) {
+  return program.cores.size() == 1 ? "" : fmt::format(" of {} cores", program.cores.size());
+}
+
 Status assemble(const FirmwareArguments& arguments) {
   FileRoles roles;
   roles.read("the text", arguments.file);
@@ -35,29 +39,39 @@ Status assemble(const FirmwareArguments& arguments) {
   roles.write("-o", arguments.output);
   TESSERA_RETURN_IF_ERROR(roles.check());
   std::vector<std::string> files;
-  TESSERA_TRY(const isa::Program program,
-              network::assemble_file(arguments.file, arguments.arch, false, &files));
+  TESSERA_TRY(const isa::CardProgram program,
+              network::assemble_card_file(arguments.file, arguments.arch, false, &files));
+  const isa::Program& first = program.cores.front();
   for (const std::string& file : files) roles.read("a file of the text", file);
   TESSERA_RETURN_IF_ERROR(roles.check());
   if (!arguments.unverified) {
-    TESSERA_TRY(const ChipConfig chip, network::chip_of(program, arguments.arch));
-    const Status proved = isa::verify_program(program, chip);
+    TESSERA_TRY(const ChipConfig chip, network::chip_of(first, arguments.arch));
+    const Status proved = program.cores.size() == 1 ? isa::verify_program(first, chip)
+                                                    : isa::verify_card_program(program, chip);
     if (!proved.ok()) return proved.error().with_context("'" + arguments.file + "'");
   }
   TESSERA_RETURN_IF_ERROR(package::write_program(arguments.output, program));
   if (arguments.json) {
-    const nlohmann::json document = {{"program", arguments.output},
-                                     {"chip", program.chip_name},
-                                     {"tasks", program.tasks.size()},
-                                     {"segments", program.segments.size()},
-                                     {"dependencies", program.dependency_count()},
-                                     {"weights_bytes", program.weights.size()},
-                                     {"verified", !arguments.unverified}};
+    nlohmann::json document = {{"program", arguments.output},
+                               {"chip", first.chip_name},
+                               {"tasks", program.task_count()},
+                               {"segments", first.segments.size()},
+                               {"dependencies", program.dependency_count()},
+                               {"weights_bytes", first.weights.size()},
+                               {"verified", !arguments.unverified}};
+    if (program.cores.size() > 1) {
+      document["cores"] = program.cores.size();
+      document["remote_dependencies"] = program.remote_dependency_count();
+    }
     show_lines(json_text(document) + "\n");
   } else {
-    show("wrote {}: {} tasks in {} segments for {}, {} dependencies{}\n", arguments.output,
-         program.tasks.size(), program.segments.size(), program.chip_name,
-         program.dependency_count(), arguments.unverified ? "; not verified" : "");
+    show("wrote {}: {} tasks{} in {} segments for {}, {} dependencies{}{}\n", arguments.output,
+         program.task_count(), of_cores(program), first.segments.size(), first.chip_name,
+         program.dependency_count(),
+         program.cores.size() == 1
+             ? ""
+             : fmt::format(", {} on other cores", program.remote_dependency_count()),
+         arguments.unverified ? "; not verified" : "");
   }
   return {};
 }
@@ -79,14 +93,15 @@ Status disassemble(const FirmwareArguments& arguments) {
   OutputFiles files;
   TESSERA_TRY(const std::vector<std::byte> bytes,
               package::read_container(package::kProgramMagic, arguments.file));
-  TESSERA_TRY(isa::Program program, package::parse_program_alone(bytes, arguments.file));
+  TESSERA_TRY(isa::CardProgram program, package::parse_card_program_alone(bytes, arguments.file));
+  isa::Program& first = program.cores.front();
   TESSERA_TRY(const std::string elsewhere,
-              package::find_elsewhere(program, arguments.file,
+              package::find_elsewhere(first, arguments.file,
                                       {arguments.weights, package::folder_of(arguments.file)}));
   roles.read("the program's weights", elsewhere);
   TESSERA_RETURN_IF_ERROR(roles.check());
   firmware::DisassembleOptions options;
-  const bool big = program.weights.size() > firmware::kInlineWeightsMax;
+  const bool big = first.weights.size() > firmware::kInlineWeightsMax;
   std::string sidecar;
   if (big && !arguments.inline_weights) {
     if (arguments.output.empty()) {
@@ -97,7 +112,7 @@ Status disassemble(const FirmwareArguments& arguments) {
       options = {WeightsPlace::kFile, beside(sidecar, arguments.output)};
       roles.write("the weights' file", sidecar);
       TESSERA_RETURN_IF_ERROR(roles.check());
-      TESSERA_RETURN_IF_ERROR(files.add(sidecar, program.weights));
+      TESSERA_RETURN_IF_ERROR(files.add(sidecar, first.weights));
     }
   }
   const std::string text = firmware::disassemble(program, options);
@@ -117,7 +132,8 @@ Status disassemble(const FirmwareArguments& arguments) {
   }
   if (arguments.json) {
     nlohmann::json document = {
-        {"file", arguments.file}, {"tasks", program.tasks.size()}, {"same_bytes", same_bytes}};
+        {"file", arguments.file}, {"tasks", program.task_count()}, {"same_bytes", same_bytes}};
+    if (program.cores.size() > 1) document["cores"] = program.cores.size();
     if (arguments.output.empty()) document["listing"] = text;
     if (!arguments.output.empty()) document["text"] = arguments.output;
     if (!sidecar.empty()) document["weights"] = sidecar;
@@ -125,7 +141,7 @@ Status disassemble(const FirmwareArguments& arguments) {
   } else if (arguments.output.empty()) {
     show_lines(text);
   } else {
-    show("wrote {}: {} tasks\n", arguments.output, program.tasks.size());
+    show("wrote {}: {} tasks{}\n", arguments.output, program.task_count(), of_cores(program));
     if (!sidecar.empty()) show("wrote {}\n", sidecar);
   }
   return {};

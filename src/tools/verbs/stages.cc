@@ -10,6 +10,7 @@
 #include "arch/architecture_file.h"
 #include "arch/card_config.h"
 #include "arch/chip_config.h"
+#include "base/freed_memory.h"
 #include "base/output_file.h"
 #include "graph/build.h"
 #include "graph/graph_text.h"
