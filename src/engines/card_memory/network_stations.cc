@@ -182,7 +182,8 @@ void NetworkStations::take_deliveries(std::uint32_t lane) {
       for (GroupSet rest = messages_[tag].to; rest != 0; rest &= rest - 1) {
         const int group = std::countr_zero(rest);
         deliveries(group, lane).push({delivery.at, messages_[tag]});
-        wakes_.wake(static_cast<std::size_t>(group), delivery.at);
+        // Not before: what is behind lookahead() may be over by then.
+        wakes_.wake(static_cast<std::size_t>(group), delivery.at + sizes_.frame.unpack_cycles);
       }
       free_.push_back(tag);
     }

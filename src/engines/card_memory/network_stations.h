@@ -38,7 +38,7 @@ class NetworkStations {
   };
 
   // At most `messages_max` are on their way. Group g is box g of the wakes, which outlive the stations,
-  // and is woken for its deliveries.
+  // and is woken when it has unpacked its deliveries.
   NetworkStations(const NetworkSizes& sizes, int groups_of_card, std::size_t messages_max,
                   CardWakes& wakes);
 
