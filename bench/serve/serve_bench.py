@@ -104,6 +104,7 @@ def grpc_message():
 def h2load(folder, address, seconds, call="ModelInfer", connections=4, calls=16):
     (folder / "message").write_bytes(grpc_message() if call == "ModelInfer" else bytes(5))
     log = folder / "times"
+    log.unlink(missing_ok=True)  # it would write behind what is there
     text = run(["h2load", "-D", str(seconds), "-c", str(connections), "-m", str(calls), "-t", "1",
                 f"--log-file={log}", "-d", folder / "message",
                 "-H", "content-type: application/grpc", "-H", "te: trailers",
