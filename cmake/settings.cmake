@@ -166,7 +166,7 @@ endfunction()
 # All programs with the label unit; what a whole sanitizer run builds. A run that has less time takes
 # one of the parts, tessera_unit_tests_K, whose tests have the label part_K.
 add_custom_target(tessera_unit_tests)
-set(TESSERA_UNIT_TEST_PARTS 3)
+set(TESSERA_UNIT_TEST_PARTS 4)
 set_property(GLOBAL PROPERTY TESSERA_UNIT_TEST_COUNT 0)
 function(tessera_unit_test name)
   get_property(count GLOBAL PROPERTY TESSERA_UNIT_TEST_COUNT)
