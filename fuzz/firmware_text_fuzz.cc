@@ -19,6 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const auto again = firmware::assemble_card(firmware::disassemble(*program, {}), "again.tasm", {});
   TESSERA_CHECK(again.ok(), "{}", again.error().message);
+  TESSERA_CHECK(*again == *program, "the text changed what no file has");
   TESSERA_CHECK(package::serialise(*again) == package::serialise(*program), "the text changed it");
   return 0;
 }

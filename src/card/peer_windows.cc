@@ -111,6 +111,7 @@ void PeerWindows::begin(const ProgramCores::Placed& placed, std::size_t segment,
   asked_.clear();
   grids_.clear();
   asked_here_.clear();
+  results_.clear();
   std::vector<bool> here;
   for (std::size_t core = 0; core < card_of_core_.size(); ++core) {
     here.push_back(process_of_core(core) == parts_.here->process);
@@ -266,7 +267,11 @@ Status PeerWindows::put_data(const PeerFrame& frame) {
 
 Status PeerWindows::check_news(int process, const News& one) const {
   const auto& cores = placed_->program->cores;
-  if (one.to < cores.size() && one.from < cores.size() && one.task < cores[one.from].tasks.size() &&
+  const auto is_of_segment = [&] {
+    const isa::Segment& segment = cores[one.from].segments[segment_];
+    return one.task >= segment.task_first && one.task < segment.task_last;
+  };
+  if (one.to < cores.size() && one.from < cores.size() && is_of_segment() &&
       process_of_core(one.to) == parts_.here->process && process_of_core(one.from) == process) {
     return {};
   }
@@ -324,6 +329,14 @@ Status PeerWindows::take_result(PeerFrame& frame) {
       frame.departure.number >= parts_.program->news().whole().results().size()) {
     return Error{ErrorCode::kInvalidModel, "a result that the program has not"};
   }
+  const Departure& departure = frame.departure;
+  const isa::WholeResults::Result& result =
+      parts_.program->news().whole().results()[departure.number];
+  const bool is_sent =
+      result.card == departure.from_card && (result.to >> departure.to_card & 1) != 0;
+  if (!is_sent || !results_.emplace(departure.number, departure.to_card).second) {
+    return Error{ErrorCode::kInvalidModel, "a result that is another card's, or was there before"};
+  }
   if (!frame.is_whole) return {};
   for (const News& one : frame.held) {
     TESSERA_RETURN_IF_ERROR(check_news(process_of(frame.departure.from_card), one));
@@ -350,6 +363,7 @@ Status PeerWindows::take_frame(int process, PeerFrame& frame) {
   }
   if (frame.is_whole != is_here(departure.to_card)) return refuse("a message for another process");
   auto& network = *parts_.memories->network();
+  if (!network.can_arrive(departure)) return refuse("more messages than a card has on their way");
   if (departure.is_result) {
     TESSERA_RETURN_IF_ERROR(take_result(frame));
     network.arrive(departure);
@@ -397,7 +411,7 @@ Status PeerWindows::take_in(int process, PeerBatch& batch) {
   }
   if (batch.next < end_ || batch.first_news < end_)
     return wrong(process, "it is behind its window");
-  if (!is_time(batch.next) || !is_time(batch.first_news))
+  if (!is_time(batch.next) || !is_time(batch.first_news) || batch.last > kTimeMost)
     return wrong(process, "it goes on after more cycles than can be counted");
   for (PeerFrame& frame : batch.frames) {
     if (const Status taken = take_frame(process, frame); !taken.ok()) {
@@ -406,7 +420,9 @@ Status PeerWindows::take_in(int process, PeerBatch& batch) {
   }
   for (const News& one : batch.news) {
     TESSERA_RETURN_IF_ERROR(check_news(process, one));
-    if (one.at < end_) return wrong(process, "news of another time");
+    if (one.at < batch.first_news || one.at > kTimeMost) {
+      return wrong(process, "news of another time");
+    }
     parts_.program->news().arrive(one);
   }
   return {};

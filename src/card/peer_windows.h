@@ -92,6 +92,7 @@ class PeerWindows {
   std::set<Key> asked_;
   std::map<Key, StridedRuns> grids_;
   std::set<Key> asked_here_;
+  std::set<std::pair<std::uint32_t, int>> results_;  // number, card: that have come
 };
 
 // Of the bytes of `ranges`, which cores of which process write last in a segment: by process, in the order of

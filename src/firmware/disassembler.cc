@@ -62,6 +62,9 @@ std::string hex_text(std::span<const std::byte> bytes) {
 std::string weights_text(const Program& program, const DisassembleOptions& options) {
   const std::size_t bytes = program.weights.size();
   if (bytes == 0) return "";
+  if (options.weights == WeightsPlace::kLeftOut) {
+    return fmt::format("; weights: {} bytes, left out of this text\n", bytes);
+  }
   if (options.weights != WeightsPlace::kInline) {
     return fmt::format("weights {} {} bytes {} sha256 \"{}\"\n",
                        options.weights == WeightsPlace::kFile ? "file" : "of",

@@ -14,6 +14,7 @@ enum class WeightsPlace {
   kInline,   // in the text, as hexadecimal digits
   kFile,     // in a file of their own
   kProgram,  // where they are: in the program file
+  kLeftOut,  // nowhere: a text to read, which does not assemble
 };
 struct DisassembleOptions {
   WeightsPlace weights = WeightsPlace::kInline;

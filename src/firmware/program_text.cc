@@ -83,7 +83,6 @@ class ProgramParser {
  private:
   Status statement(const std::string& word, const Place& place) {
     if (word == "task") return task();
-    if (word == "layer") return layer();
     if (word == "segment") return segment();
     if (word == "piece") return piece(place);
     if (word == "cores") return cores(place);
@@ -98,7 +97,7 @@ class ProgramParser {
                              "task, piece, segment, core",
                              word, card_.cores.size()));
     }
-    return statement_of_all(word, place);
+    return word == "layer" ? layer() : statement_of_all(word, place);
   }
 
   // What a program has once.
@@ -353,10 +352,11 @@ class ProgramParser {
       TESSERA_RETURN_IF_ERROR(lexer_.skip_empty_lines());
       TESSERA_TRY(const bool end, lexer_.accept_name("end"));
       if (end) break;
-      if (!card_.cores.empty()) {
-        return lexer_.error(lexer_.peek().place, "host steps stand with the first core's segments");
-      }
+      const Place at = lexer_.peek().place;
       TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "host_step"));
+      if (!card_.cores.empty()) {
+        return lexer_.error(at, "host steps stand with the first core's segments");
+      }
       TESSERA_TRY(HostStep step, host_step());
       segment.host_steps.push_back(std::move(step));
     }

@@ -304,8 +304,14 @@ TEST(ProgramTextErrors, OfSeveralCoresEachNamesItsPlace) {
       error("cores 2\nsegment tasks 0 to 0\nend\ncore 1\nsegment tasks 0 to 0\n  host_step node "
             "1\n"),
       "t.tasm:7:3: host steps stand with the first core's segments");
-  EXPECT_EQ(error("task planar planar\nafter core 64 task 1: 1 steps\nend\n"),
-            "t.tasm:3:12: a core's number is 64, allowed 0..63");
+  EXPECT_EQ(error("task planar planar\nafter core 65536 task 1: 1 steps\nend\n"),
+            "t.tasm:3:12: a core's number is 65536, allowed 0..65535");
+  EXPECT_EQ(error("cores 2\ncore 1\nlayer \"x\" kind \"Conv\" dims [1] macs 0\n"),
+            "t.tasm:4:1: 'layer' stands with the first core; allowed behind 'core 1': dropped, "
+            "task, piece, "
+            "segment, core");
+  EXPECT_EQ(error("cores 2\nsegment tasks 0 to 0\nend\ncore 1\nsegment tasks 0 to 0\n"),
+            "t.tasm:7:1: found the end of the text; allowed: 'host_step'");
   const auto one = assembled(disassemble(small_card(), {}));
   ASSERT_FALSE(one.ok());
   EXPECT_EQ(

@@ -9,7 +9,6 @@
 #include "arch/cost.h"
 #include "firmware/register_fields.h"
 #include "firmware/task_chain.h"
-#include "isa/card_program.h"
 #include "isa/encoding.h"
 
 namespace tessera::firmware {
@@ -172,7 +171,7 @@ Status parse_after(Lexer& lexer, TaskDescriptor& descriptor) {
   TESSERA_TRY(const bool elsewhere, lexer.accept_name("core"));
   std::uint32_t core = 0;
   if (elsewhere) {
-    TESSERA_TRY(core, bounded<std::uint32_t>(lexer, "a core's number", isa::kSharingCoresMax - 1));
+    TESSERA_TRY(core, bounded<std::uint32_t>(lexer, "a core's number", UINT16_MAX));
   }
   TESSERA_TRY(const bool task, lexer.accept_name("task"));
   if (!task) return lexer.unexpected("'task' and its number");

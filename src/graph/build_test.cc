@@ -474,6 +474,23 @@ TEST(Build, LinearResizeByAWholeFactorFiltersChannelsAndItsBorders) {
   EXPECT_EQ(graph.nodes[3].as<ConvAttributes>().pad_top, -7);
 }
 
+TEST(Build, AResizeShrinksBeforeItGrowsAndGrowsInColumnsBeforeRows) {
+  const auto has_tensor_of = [](const Graph& graph, std::int64_t elements) {
+    return std::ranges::any_of(graph.tensors, [&](const TensorInfo& tensor) {
+      return tensor.constant == nullptr && element_count(tensor.dims) == elements;
+    });
+  };
+  const Graph larger = resized({1, 3, 8, 6}, {1, 3, 16, 24}, "half_pixel");
+  EXPECT_TRUE(has_tensor_of(larger, 3 * 8 * 24));
+  EXPECT_FALSE(has_tensor_of(larger, 3 * 16 * 6));
+  const Graph lower_and_wider = resized({1, 3, 16, 8}, {1, 3, 5, 32}, "align_corners");
+  EXPECT_TRUE(has_tensor_of(lower_and_wider, 3 * 5 * 8));
+  EXPECT_FALSE(has_tensor_of(lower_and_wider, 3 * 16 * 32));
+  const Graph higher_and_narrower = resized({1, 3, 5, 32}, {1, 3, 16, 8}, "align_corners");
+  EXPECT_TRUE(has_tensor_of(higher_and_narrower, 3 * 5 * 8));
+  EXPECT_FALSE(has_tensor_of(higher_and_narrower, 3 * 16 * 32));
+}
+
 TEST(Build, ResizesThatAreNoFilterStayProducts) {
   const auto convs = [](const Graph& graph) {
     return std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {

@@ -1,7 +1,7 @@
 // Resize and Upsample.
 //
 //   nearest          an index map for each axis, hence a Move; whole-number factors need one box
-//   linear, cubic    axis by axis, the last one first, a product with a constant matrix M [output, input] of weights:
+//   linear, cubic    axis by axis, what grows last and in columns first, a product with a constant matrix M [output, input] of weights:
 //                    the last axis as MatMul [rest, input] x Mt, another one as a convolution of
 //                    one tap whose channels are the axis. Each axis rounds to the vector format.
 //                    An image that becomes larger by whole factors is filtered channel by channel
@@ -17,7 +17,6 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
-#include <ranges>
 
 #include "graph/composer.h"
 #include "graph/move_box.h"
@@ -188,9 +187,12 @@ Lowered emit_interpolation(Op& op, const std::vector<double>& scales,
   }
   Composer make(op);
   TensorId x = op.at.value(op.input(0));
-  // Columns before rows: those that are not the filter's are as long as the image was high, and the largest image is
-  // written in whole rows.
-  for (const auto& [axis, weights] : products | std::views::reverse) {
+  // What becomes smaller does so first. Then columns before rows: those that are not the filter's are as long as the
+  // image was high, and the largest image is written in whole rows.
+  const auto growing = std::ranges::stable_partition(
+      products, [](const auto& one) { return one.second->dims[0] > one.second->dims[1]; });
+  std::ranges::reverse(growing);
+  for (const auto& [axis, weights] : products) {
     const auto filter = axis < 2 ? std::nullopt : find_resize_filter(*weights);
     const bool filtered = filter && input.size() == 4 && input[1] > 1;
     x = filtered ? emit_resize_filter(op, make, {x, axis}, *filter)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <system_error>
 #include <utility>
 
@@ -281,9 +282,18 @@ std::optional<Failure> Service::make_change(Work& work) {
 }
 
 void Service::work() {
+  // Requests that are on their way hold the model that went a little longer.
+  constexpr std::chrono::seconds kUntilAnswered{10};
+  bool trims_again = false;
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
+    const auto is_wanted = [this] { return ending_ || !waiting_.empty(); };
+    if (std::exchange(trims_again, false) && !changed_.wait_for(lock, kUntilAnswered, is_wanted)) {
+      lock.unlock();
+      give_back_freed_memory();
+      lock.lock();
+    }
+    changed_.wait(lock, is_wanted);
     if (ending_) return;
     Work next = std::move(waiting_.front());
     waiting_.pop_front();
@@ -291,6 +301,7 @@ void Service::work() {
     std::optional<Failure> failure = make_change(next);
     // Of a compilation, or of the model that went: a service runs for months.
     give_back_freed_memory();
+    trims_again = true;
     lock.lock();
     count_first_load(next);
     lock.unlock();

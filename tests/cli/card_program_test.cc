@@ -368,6 +368,25 @@ TEST_F(CardProgram, ItsTextGivesTheSameFileAndTheSameRun) {
   EXPECT_FALSE(fs::exists("racy.tprog"));
 }
 
+TEST_F(CardProgram, TextOfWeightsInPartsOfThePackageSaysThatTheyAreLeftOut) {
+  json_of({"zoo", "mobilenet_v1", "-o", "mobile.onnx"});
+  json_of({"compile", "mobile.onnx", "--arch", "cloud16", "--cores", "none", "-o", "mobile.tpkg"});
+  json_of({"link", "mobile.tpkg", "--cores", "4", "--split", "oc", "-o", "mobile.tprog"});
+  const CommandResult listing = tessera({"disasm", "mobile.tprog"});
+  EXPECT_EQ(listing.status, 0);
+  EXPECT_THAT(listing.out, HasSubstr("bytes, left out of this text\n"));
+  EXPECT_THAT(listing.err,
+              HasSubstr("note: the weights of 'mobile.tprog' are parts of 'mobile.tpkg'"));
+  json_of({"disasm", "mobile.tprog", "-o", "mobile.tasm"});
+  json_of({"asm", "mobile.tasm", "-o", "again.tprog"});
+  const Words how = {"--input", "random:7", "--output"};
+  EXPECT_EQ(json_of(Words{"run", "again.tprog"} + how + Words{"mobile_again"}).at("cycles"),
+            json_of(Words{"run", "mobile.tprog"} + how + Words{"mobile_linked"}).at("cycles"));
+  for (const fs::directory_entry& file : fs::directory_iterator("mobile_linked")) {
+    EXPECT_EQ(read_text("mobile_again" / file.path().filename()), read_text(file.path()));
+  }
+}
+
 TEST_F(CardProgram, VerbsOfOneCoreNameTheWayOut) {
   const std::string refused =
       ": 'small.tprog' is a program for 4 cores of a card, which 'tessera run', 'inspect', "

@@ -85,6 +85,10 @@ class NetworkStations {
   std::vector<Departure> take_departures() { return std::exchange(departures_, {}); }
   // One of another process. Those of a card come in its order. The grid that its message points to outlives the answer.
   void arrive(const Departure& departure);
+  // Whether its card can have another one on its way.
+  bool can_arrive(const Departure& departure) const {
+    return networks_[0]->inject(departure.from_card).can_push(departure.at);
+  }
   // Whether there is room for another one.
   bool has_room() const { return !free_.empty(); }
   // Works on all that was given before cycle `given_before`, of all cards. Returns the first arrival that is known

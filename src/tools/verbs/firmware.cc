@@ -104,7 +104,9 @@ Status disassemble(const FirmwareArguments& arguments) {
   const bool big = first.weights.size() > firmware::kInlineWeightsMax;
   std::string sidecar;
   if (big && !arguments.inline_weights) {
-    if (arguments.output.empty()) {
+    if (arguments.output.empty() && !first.weights.parts().empty()) {
+      options.weights = WeightsPlace::kLeftOut;  // no file has them in one piece
+    } else if (arguments.output.empty()) {
       options = {WeightsPlace::kProgram, elsewhere.empty() ? arguments.file : elsewhere};
     } else {
       TESSERA_RETURN_IF_ERROR(check_has_place_beside(arguments.output));
@@ -117,8 +119,16 @@ Status disassemble(const FirmwareArguments& arguments) {
   }
   const std::string text = firmware::disassemble(program, options);
   // Another writer may have laid out the same contents in another way.
+  const bool left_out = options.weights == WeightsPlace::kLeftOut;
   const bool same_bytes = elsewhere.empty() && package::serialise(program) == bytes;
-  if (!same_bytes) {
+  if (left_out) {
+    const std::string note = fmt::format(
+        "note: the weights of '{}' are parts of '{}', so they are left out of the text, and it "
+        "does not "
+        "assemble; -o writes them beside it, --inline into it\n",
+        visible_text(arguments.file), visible_text(elsewhere));
+    std::fputs(note.c_str(), stderr);
+  } else if (!same_bytes) {
     const std::string note = fmt::format(
         "note: '{}' {}; the text gives the same program in another file\n",
         visible_text(arguments.file),
@@ -134,6 +144,7 @@ Status disassemble(const FirmwareArguments& arguments) {
     nlohmann::json document = {
         {"file", arguments.file}, {"tasks", program.task_count()}, {"same_bytes", same_bytes}};
     if (program.cores.size() > 1) document["cores"] = program.cores.size();
+    if (left_out) document["weights_left_out"] = true;
     if (arguments.output.empty()) document["listing"] = text;
     if (!arguments.output.empty()) document["text"] = arguments.output;
     if (!sidecar.empty()) document["weights"] = sidecar;
