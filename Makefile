@@ -44,8 +44,10 @@ build: configure
 build-all: configure
 	cmake --build $(BUILD) --parallel $(JOBS)
 
-test: build-all
-	scripts/install_packages.sh derive browser package shells cluster
+# Packages first: what the build finds of them it is configured for.
+test:
+	scripts/install_packages.sh derive browser package shells cluster load
+	$(MAKE) build-all
 	ctest --test-dir $(BUILD) --output-on-failure --parallel $(TEST_JOBS) --no-tests=error \
 	  --timeout 900 --label-exclude long --output-junit test_results.xml
 
@@ -53,8 +55,9 @@ test-data:
 	scripts/install_packages.sh build
 	/usr/bin/python3 -B tests/data/make_test_data.py test_data
 
-test-long: build-all
-	scripts/install_packages.sh derive
+test-long:
+	scripts/install_packages.sh derive browser package shells cluster load
+	$(MAKE) build-all
 	ctest --test-dir $(BUILD) --output-on-failure --label-regex long --no-tests=error
 
 MODELS ?= $(shell sed -n "s/^TESSERA_TEST_DATA:[A-Z]*=//p" $(BUILD)/CMakeCache.txt 2>/dev/null)

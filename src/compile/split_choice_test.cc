@@ -52,7 +52,7 @@ TEST(SplitChoice, IsTheBestOfAllOnSmallNetworks) {
   for (std::uint64_t seed = 5100; seed < 5140; ++seed) {
     const GraphPointer graph = testing::random_graph(seed);
     const auto nodes = static_cast<std::uint32_t>(graph->nodes.size());
-    if (nodes > 7) continue;
+    if (nodes > 8) continue;
     for (const int cores : {2, 4, 16}) {
       const ShareChoice base = on_cores(chip, cores);
       const auto model = split_model(*graph, chip, {}, base);

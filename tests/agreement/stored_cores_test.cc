@@ -135,7 +135,7 @@ class StoredCores : public testing::TestWithParam<std::string> {
 TEST_P(StoredCores, GiveTheBitsOfOne) {
   const bool both = visit_one_in(2, 2) == 1;
   if (both || number() % 2 == 0) check_model(GetParam(), number(), "cloud16", 64);
-  if (both || number() % 2 == 1) check_model(GetParam(), number() + 3, "tessera128x4", 16);
+  if (both || number() % 2 == 1) check_model(GetParam(), number() + 3, "tessera128x4", 64);
 }
 
 TEST(StoredModels, AreThere) {

@@ -176,6 +176,8 @@ BLOCKS = {
         "firmware 1": Firmware(files={"w2.bin": bytes(4 * 10 * 256)}),
         "firmware 1                 ; a matrix from a queue": Firmware(),
         "program 1": NotRun("shows the form; its parts are of different programs"),
+        "cores 3 memories [0, 1, 1] cards 2 images 1     ; before core 0's tasks: memory of each core, cards, "
+        "images at once": NotRun("shows the form"),
     },
     "docs/fuzzing.md": {
         "make fuzz                       # builds the targets with clang 19, then runs each for 10 seconds":
