@@ -84,6 +84,23 @@ std::string beside(const std::string& file, const std::string& text) {
   return error || relative.empty() ? file : relative.generic_string();
 }
 
+// Of a text that does not give the file back.
+std::string note_of(const std::string& file, const std::string& elsewhere, bool left_out,
+                    bool same_bytes) {
+  if (left_out) {
+    return fmt::format(
+        "note: the weights of '{}' are parts of '{}', so they are left out of the text, and it "
+        "does not "
+        "assemble; -o writes them beside it, --inline into it\n",
+        visible_text(file), visible_text(elsewhere));
+  }
+  if (same_bytes) return "";
+  return fmt::format(
+      "note: '{}' {}; the text gives the same program in another file\n", visible_text(file),
+      elsewhere.empty() ? "was not written by this version"
+                        : "refers to its weights in '" + visible_text(elsewhere) + "'");
+}
+
 Status disassemble(const FirmwareArguments& arguments) {
   FileRoles roles;
   roles.read("the program", arguments.file);
@@ -121,21 +138,8 @@ Status disassemble(const FirmwareArguments& arguments) {
   // Another writer may have laid out the same contents in another way.
   const bool left_out = options.weights == WeightsPlace::kLeftOut;
   const bool same_bytes = elsewhere.empty() && package::serialise(program) == bytes;
-  if (left_out) {
-    const std::string note = fmt::format(
-        "note: the weights of '{}' are parts of '{}', so they are left out of the text, and it "
-        "does not "
-        "assemble; -o writes them beside it, --inline into it\n",
-        visible_text(arguments.file), visible_text(elsewhere));
-    std::fputs(note.c_str(), stderr);
-  } else if (!same_bytes) {
-    const std::string note = fmt::format(
-        "note: '{}' {}; the text gives the same program in another file\n",
-        visible_text(arguments.file),
-        elsewhere.empty() ? "was not written by this version"
-                          : "refers to its weights in '" + visible_text(elsewhere) + "'");
-    std::fputs(note.c_str(), stderr);
-  }
+  const std::string note = note_of(arguments.file, elsewhere, left_out, same_bytes);
+  std::fputs(note.c_str(), stderr);
   if (!arguments.output.empty()) {
     TESSERA_RETURN_IF_ERROR(files.add(arguments.output, text));
     TESSERA_RETURN_IF_ERROR(files.commit());
