@@ -177,7 +177,7 @@ void run_process(const Case& of, Meeting& meeting, std::size_t process,
 
 Result<ApartRun> run_apart(const Case& of, const std::vector<int>& process_of_card,
                            const std::optional<Damage>& damage = {}) {
-  const auto processes = static_cast<std::size_t>(process_of_card.back() + 1);
+  const auto processes = static_cast<std::size_t>(process_of_card.back()) + 1;
   Meeting meeting(processes);
   std::vector<OfProcess> results(processes);
   std::vector<std::thread> threads;
