@@ -2,6 +2,7 @@
 """Loads `tessera serve` with programs that are not part of this project, and prints each figure beside its goal.
 
     bench/serve/serve_bench.py TESSERA [--seconds 5] [--json]
+    bench/serve/serve_bench.py TESSERA --check     npm's gRPC client makes every call once; 2 where it cannot be had
 
 HTTP by wrk and hey, gRPC by h2load and by npm's @grpc/grpc-js (`npm ci` in a cache outside the source tree). What is
 not installed is named and left out; scripts/install_packages.sh load installs the first three. The figures depend on
@@ -205,12 +206,29 @@ def figures(server, folder, seconds, rows, missing):
         missing.append("node, npm")
 
 
+def check(tessera):
+    """Every call of the protocol by @grpc/grpc-js, once; what is wrong ends it with 1."""
+    try:
+        npm_modules()
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"npm's gRPC client cannot be had: {error}")
+        sys.exit(2)
+    with tempfile.TemporaryDirectory() as folder:
+        models.write_repository(folder + "/models")
+        with Server(tessera, folder + "/models") as server:
+            print(node(server.grpc, "check"), end="")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tessera")
     parser.add_argument("--seconds", type=int, default=5)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--check", action="store_true", help="no figures: every call of npm's client once")
     arguments = parser.parse_args()
+    if arguments.check:
+        check(arguments.tessera)
+        return
     rows, missing = [], []
     with tempfile.TemporaryDirectory() as folder:
         models.write_repository(folder + "/models")
