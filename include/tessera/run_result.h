@@ -19,7 +19,7 @@ struct EngineUse {
   std::int64_t dram_bytes_read = 0, dram_bytes_written = 0;
   // "neural", "planar", "message_in", "message_out", "load", "store", "kernel", "task_manager", "dram";
   // and the place among those.
-  std::string kind;
+  std::string kind = {};
   std::int32_t index = 0;
   std::int64_t blocked_ports = 0;    // held up by the state buffer's ports, which others use too
   std::int64_t blocked_message = 0;  // of blocked_memory: for messages of the network edge
@@ -95,6 +95,24 @@ struct CorePlace {
   int card = 0, group = 0, number = 0;
 };
 
+// What a part of one of several cores waited for because another core was late, or had what they have in common
+// (docs/card.md). Whoever met nobody is in no row.
+struct CoreWait {
+  // "core": an engine, for a step of another core's task; of its blocked_dependency.
+  // "share": requests, for the last of those that load the same bytes; summed over requests.
+  // "link": requests, for a channel or wire that others had; summed over requests.
+  std::string kind = {};
+  // A row of RunResult::engines ("core 3 load"); "core 3"; or "group 1", whose cores have one request in common.
+  std::string who = {};
+  // "core 5"; "group 2"; a row of RunResult::engines ("dram 1", "ring 0", "network_out 1").
+  std::string what = {};
+  std::string layer = {};   // of a share: that loads
+  int core = -1;            // of `who`; -1: a group
+  int other = -1;           // the core that was waited for; -1: a group, or a channel or wire
+  std::uint32_t share = 0;  // its number in the program
+  std::int64_t cycles = 0;  // at least 1
+};
+
 // What one run gave. By the model of processor and host it lasts cycles + host_cycles +
 // transfer_cycles, one after the other: section [host] of the architecture file, docs/timing.md.
 struct RunResult {
@@ -108,6 +126,7 @@ struct RunResult {
   std::vector<LayerUse> layers;         // sim only
   std::vector<TimelineEvent> timeline;  // sim with trace
   std::vector<CorePlace> cores;         // of a run on several cores: of each
+  std::vector<CoreWait> waits;          // likewise: the longest first
   int images = 1;                       // that it made at once (SessionOptions::cores_per_image)
   // Of a run on a virtual processor: from when to when by the card's clock, the host's steps included.
   std::int64_t card_begin = 0, card_end = 0;

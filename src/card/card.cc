@@ -188,6 +188,7 @@ Result<CardStatistics> Card::run_segment(std::size_t segment, const CoreOptions&
   CardStatistics statistics = state.program->collect();
   statistics.shared = state.memories->statistics(statistics.cycles);
   statistics.wires = state.memories->take_trace(0, state.placement.core, statistics.shared, 0);
+  statistics.waits = state.memories->take_waits(0, state.placement.core, statistics.shared);
   statistics.row_misses = state.memories->row_misses();
   return statistics;
 }
@@ -232,6 +233,7 @@ void Card::add_statistics(int process, const CardStatistics& of_process,
       statistics.shared[i] = row;
   }
   statistics.wires.insert(statistics.wires.end(), of_process.wires.begin(), of_process.wires.end());
+  add_waits(of_process.waits, statistics.waits);
   statistics.row_misses += of_process.row_misses;
 }
 

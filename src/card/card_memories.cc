@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <numeric>
+#include <optional>
 
 namespace tessera::card {
 namespace {
@@ -39,6 +41,26 @@ engines::UnitSizes units_of(const ChipConfig& chip, const CardPlacement& placeme
     sizes.bandwidth.weights[static_cast<std::size_t>(core)] = 1;
   }
   return sizes;
+}
+
+// By WireUse::Wire.
+constexpr std::array kWireKinds = {"dram", "broadcast", "ring", "network_out", "network_in"};
+
+// The row of a wire, or none.
+std::optional<std::int32_t> row_of(const std::vector<EngineStatistics>& rows,
+                                   engines::WireUse::Wire wire, int index) {
+  const char* const kind = kWireKinds[static_cast<std::size_t>(wire)];
+  const auto row = std::ranges::find_if(
+      rows, [&](const auto& one) { return one.kind == kind && one.index == index; });
+  if (row == rows.end()) return std::nullopt;
+  return static_cast<std::int32_t>(row - rows.begin());
+}
+
+// The place of a core of the cards among these, or none.
+std::optional<std::int32_t> place_of(const std::vector<int>& cores, int core) {
+  const auto found = std::ranges::find(cores, core);
+  if (found == cores.end()) return std::nullopt;
+  return static_cast<std::int32_t>(found - cores.begin());
 }
 
 }  // namespace
@@ -190,26 +212,63 @@ std::vector<WireEvent> CardMemories::take_trace(std::uint32_t program,
                                                 const std::vector<int>& cores,
                                                 const std::vector<EngineStatistics>& rows,
                                                 Cycles begin) {
-  static constexpr std::array kKinds = {"dram", "broadcast", "ring", "network_out", "network_in"};
   std::vector<WireEvent> events;
   for (const engines::WireUse& use : memory_->trace().take(program)) {
-    const char* const kind = kKinds[static_cast<std::size_t>(use.wire)];
-    const auto row = std::ranges::find_if(
-        rows, [&](const auto& one) { return one.kind == kind && one.index == use.index; });
-    if (row == rows.end()) continue;
-    WireEvent event{.row = static_cast<std::uint32_t>(row - rows.begin()),
+    const auto row = row_of(rows, use.wire, use.index);
+    if (!row) continue;
+    WireEvent event{.row = static_cast<std::uint32_t>(*row),
                     .begin = use.begin - begin,
                     .end = use.end - begin,
                     .bytes = use.bytes,
                     .write = use.write};
-    const auto core = std::ranges::find(cores, use.core);
-    if (core != cores.end() && use.task != DramRequest::kNoTask) {
-      event.core = static_cast<std::int32_t>(core - cores.begin());
+    const auto core = place_of(cores, use.core);
+    if (core && use.task != DramRequest::kNoTask) {
+      event.core = *core;
       event.task = use.task;
     }
     events.push_back(event);
   }
   return events;
+}
+
+std::vector<RequestWait> CardMemories::take_waits(std::uint32_t program,
+                                                  const std::vector<int>& cores,
+                                                  const std::vector<EngineStatistics>& rows) {
+  std::vector<RequestWait> waits;
+  for (const engines::CardWait& wait : memory_->waits().take(program)) {
+    RequestWait request{.what = static_cast<RequestWait::For>(wait.what),
+                        .who = wait.who,
+                        .other = wait.other,
+                        .share = wait.share,
+                        .cycles = wait.cycles};
+    if (wait.what != engines::CardWait::For::kShareOfGroups) {
+      const auto who = place_of(cores, wait.who);
+      const auto other = wait.what == engines::CardWait::For::kWire
+                             ? row_of(rows, wait.wire, wait.other)
+                             : place_of(cores, wait.other);
+      if (!who || !other) continue;
+      request.who = *who;
+      request.other = *other;
+    }
+    waits.push_back(request);
+  }
+  std::ranges::sort(waits);
+  return waits;
+}
+
+void add_waits(const std::vector<RequestWait>& more, std::vector<RequestWait>& waits) {
+  std::vector<RequestWait> all;
+  std::ranges::merge(waits, more, std::back_inserter(all));
+  waits.clear();
+  for (const RequestWait& wait : all) {
+    RequestWait same = wait;
+    same.cycles = waits.empty() ? 0 : waits.back().cycles;
+    if (!waits.empty() && waits.back() == same) {
+      waits.back().cycles += wait.cycles;
+    } else {
+      waits.push_back(wait);
+    }
+  }
 }
 
 std::int64_t CardMemories::row_misses() {

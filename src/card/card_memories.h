@@ -71,6 +71,9 @@ class CardMemories {
   // since `begin`.
   std::vector<WireEvent> take_trace(std::uint32_t program, const std::vector<int>& cores,
                                     const std::vector<EngineStatistics>& rows, Cycles begin);
+  // What requests of a program on these cores have waited for since the last call.
+  std::vector<RequestWait> take_waits(std::uint32_t program, const std::vector<int>& cores,
+                                      const std::vector<EngineStatistics>& rows);
 
  private:
   enum class Use { kOneProgram, kTenants };

@@ -330,6 +330,47 @@ TEST(Card, ALateMemberIsWaitedForAndAccounted) {
   EXPECT_GT(most, waited(0));
 }
 
+// Core 1 begins with what core 0 has made: its engine that waits is named with it, and for how long.
+TEST(Card, WhoWaitsForAStepOfAnotherCoreIsNamedWithIt) {
+  const ChipConfig chip = card_of(2);
+  const Outcome outcome = run(chip, chain_of_two(chip));
+  Cycles blocked = 0, waited = 0;
+  for (const EngineStatistics& engine : outcome.statistics.cores[1].engines) {
+    ASSERT_LE(engine.blocked_on_core.size(), 1u) << engine.name;
+    for (const Cycles cycles : engine.blocked_on_core) {
+      EXPECT_EQ(engine.name, "load");
+      EXPECT_LE(cycles, engine.blocked_dependency);
+      waited += cycles;
+    }
+    if (engine.name == "load") blocked = engine.blocked_dependency;
+  }
+  EXPECT_GT(waited, 0);
+  EXPECT_EQ(waited, blocked);  // it waits for nothing else
+  for (const EngineStatistics& engine : outcome.statistics.cores[0].engines) {
+    EXPECT_TRUE(engine.blocked_on_core.empty()) << engine.name;
+  }
+}
+
+TEST(Card, WaitsForSharesAreThoseOfTheRows) {
+  const ChipConfig chip = card_of(2);
+  const Outcome outcome =
+      run(chip, two_readers(chip, {.number = 1, .cores = 3}), {.delay_seed = 3});
+  std::vector<Cycles> of_rows(2), of_waits(2);
+  for (std::size_t core = 0; core < 2; ++core) {
+    for (const EngineStatistics& engine : outcome.statistics.cores[core].engines) {
+      of_rows[core] += engine.share_cycles;
+    }
+  }
+  for (const RequestWait& wait : outcome.statistics.waits) {
+    if (wait.what != RequestWait::For::kShareOfCores) continue;
+    EXPECT_EQ(wait.share, 1u);
+    EXPECT_NE(wait.who, wait.other);
+    of_waits.at(static_cast<std::size_t>(wait.who)) += wait.cycles;
+  }
+  EXPECT_GT(of_rows[0] + of_rows[1], 0);
+  EXPECT_EQ(of_waits, of_rows);
+}
+
 TEST(Card, NoOrderOfSteppingChangesACycle) {
   for (const std::int32_t cores : {2, 5}) {
     const ChipConfig chip = card_of(cores);

@@ -350,7 +350,8 @@ NetworksResult CoreState::collect(std::span<const NetworkRun> runs) {
                                   .macs = c.macs,
                                   .bytes_read = c.bytes_read,
                                   .bytes_written = c.bytes_written,
-                                  .share_cycles = moves ? boxes.port(box).share_cycles : 0});
+                                  .share_cycles = moves ? boxes.port(box).share_cycles : 0,
+                                  .blocked_on_core = c.blocked_on_core});
   }
   for (const EngineStatistics& engine : statistics.engines) {
     if (engine.kind == "neural" || engine.kind == "planar") {

@@ -1,5 +1,6 @@
 #include "card/peer_batch.h"
 
+#include <algorithm>
 #include <type_traits>
 #include <utility>
 
@@ -80,6 +81,12 @@ void engine(auto& way, auto& of) {
   way(of.blocked_memory), way(of.blocked_message), way(of.blocked_ports), way(of.idle);
   way(of.tasks), way(of.steps), way(of.macs), way(of.bytes_read), way(of.bytes_written);
   way(of.share_cycles), way(of.wire_bytes);
+  way.each(of.blocked_on_core, [&](auto& cycles) { way(cycles); });
+}
+
+void wait(auto& way, auto& of) {
+  small(way, of.what, static_cast<int>(RequestWait::For::kWire));
+  way(of.who), way(of.other), way(of.share), way(of.cycles);
 }
 
 void task(auto& way, auto& of) {
@@ -105,12 +112,62 @@ void statistics_of(auto& way, auto& of) {
   way(of.cycles), way(of.row_misses);
   way.each(of.shared, engine_row);
   way.each(of.wires, [&](auto& row) { wire(way, row); });
+  way.each(of.waits, [&](auto& row) { wait(way, row); });
   way.each(of.cores, [&](auto& core) {
     way(core.cycles), way(core.row_misses), way(core.idle_engine_cycles), way(core.status_flags);
     way.each(core.engines, engine_row);
     way.each(core.tasks, [&](auto& row) { task(way, row); });
     way.each(core.trace, [&](auto& row) { event(way, row); });
   });
+}
+
+// Visits fields as those of base/field_bytes.h, and sees whether each number is one that a run can come to.
+struct NumbersOfARun {
+  static constexpr std::int64_t kMost = std::int64_t{1} << 48;
+  bool ok = true;
+  template <typename Number>
+    requires std::is_integral_v<Number>
+  void operator()(const Number& number) {
+    if constexpr (sizeof number == sizeof(std::int64_t)) {
+      const auto value = static_cast<std::int64_t>(number);
+      ok = ok && value >= -kMost && value <= kMost;
+    }
+  }
+  void operator()(const std::string& /*text*/) {}
+  template <typename Item>
+  void each(const std::vector<Item>& items, const auto& visit) {
+    for (const Item& item : items) visit(item);
+  }
+};
+template <typename Enum>
+void small(NumbersOfARun& /*way*/, const Enum& /*value*/, int /*last*/) {}
+
+bool can_be_of(const RunStatistics& core, const isa::Program& program, std::size_t segment,
+               std::size_t cores) {
+  const isa::Segment& range = program.segments[segment];
+  if (core.tasks.size() > range.task_last - range.task_first) return false;
+  const auto fits = [&](const EngineStatistics& engine) {
+    return engine.blocked_on_core.size() <= cores;
+  };
+  return std::ranges::all_of(core.engines, fits) &&
+         std::ranges::all_of(core.trace, [&](const TraceEvent& event) {
+           return event.task < program.tasks.size() && event.network == 0 &&
+                  std::ranges::any_of(
+                      core.engines,
+                      [&](const EngineStatistics& engine) {
+                        return engine.index == event.index &&
+                               engine.kind == isa::engine_kind_name(event.engine);
+                      });
+         });
+}
+
+bool can_be(const RequestWait& wait, std::size_t cores, std::size_t rows) {
+  const auto within = [](std::int32_t number, std::size_t count) {
+    return number >= 0 && static_cast<std::size_t>(number) < count;
+  };
+  if (wait.what == RequestWait::For::kShareOfGroups) return wait.who >= 0 && wait.other >= 0;
+  return within(wait.who, cores) &&
+         within(wait.other, wait.what == RequestWait::For::kWire ? rows : cores);
 }
 
 Error damaged(const char* what, const FieldsIn& in) {
@@ -139,6 +196,28 @@ std::vector<std::byte> encode_statistics(const CardStatistics& statistics) {
   FieldsOut out;
   statistics_of(out, statistics);
   return std::move(out.bytes);
+}
+
+Status check_statistics(const CardStatistics& statistics, const isa::CardProgram& program,
+                        std::size_t segment, std::size_t shared_rows) {
+  const std::size_t cores = program.cores.size();
+  NumbersOfARun numbers;
+  statistics_of(numbers, statistics);
+  bool fits =
+      numbers.ok && statistics.cores.size() <= cores && statistics.shared.size() <= shared_rows;
+  for (std::size_t core = 0; fits && core < statistics.cores.size(); ++core) {
+    fits = can_be_of(statistics.cores[core], program.cores[core], segment, cores);
+  }
+  fits = fits && std::ranges::all_of(statistics.wires, [&](const WireEvent& event) {
+           return event.row < shared_rows && event.core >= WireEvent::kNobody &&
+                  event.core < std::ssize(program.cores);
+         });
+  fits = fits && std::ranges::all_of(statistics.waits, [&](const RequestWait& wait) {
+           return can_be(wait, cores, shared_rows);
+         });
+  if (fits) return {};
+  return Error{ErrorCode::kInvalidModel,
+               "the statistics of another process's cards are not of this program's cores"};
 }
 
 Result<CardStatistics> parse_statistics(std::span<const std::byte> bytes) {

@@ -19,6 +19,7 @@
 #include "card/run_statistics.h"
 #include "engines/card_memory/network_stations.h"
 #include "engines/data_control/remote_news.h"
+#include "isa/card_program.h"
 
 namespace tessera::card {
 
@@ -61,5 +62,9 @@ Result<PeerBatch> parse_batch(std::span<const std::byte> bytes);
 // A segment's statistics, as one process has them and another one adds them to its own.
 std::vector<std::byte> encode_statistics(const CardStatistics& statistics);
 Result<CardStatistics> parse_statistics(std::span<const std::byte> bytes);
+// Whether they can be those of a segment of the program: cores, tasks, rows and engines that are there.
+// `shared_rows`: of the own statistics.
+Status check_statistics(const CardStatistics& statistics, const isa::CardProgram& program,
+                        std::size_t segment, std::size_t shared_rows);
 
 }  // namespace tessera::card

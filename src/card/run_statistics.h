@@ -52,6 +52,9 @@ struct EngineStatistics {
   // other cores of their share; and the bytes on a wire, headers included.
   Cycles share_cycles = 0;
   std::int64_t wire_bytes = 0;
+  // Of blocked_dependency: for a step of a task of another core of the program, by that core; it ends with the last
+  // that is not 0.
+  std::vector<Cycles> blocked_on_core = {};
 };
 
 struct TraceEvent {
@@ -97,12 +100,29 @@ struct WireEvent {
   isa::TaskId task = 0;
 };
 
+// How long requests of a core have waited for others (engines/card_memory/card_waits.h).
+struct RequestWait {
+  enum class For : std::uint8_t {
+    kShareOfCores,   // `who` and `other` are cores of the program: the last of those of a group
+    kShareOfGroups,  // they are groups of the cards: the last of those of a share
+    kWire,           // `who` is a core, `other` a row of CardStatistics::shared
+  };
+  For what = For::kWire;
+  std::int32_t who = 0, other = 0;
+  std::uint32_t share = 0;  // its number in the program
+  Cycles cycles = 0;        // summed over requests
+  auto operator<=>(const RequestWait&) const = default;
+};
+// Adds those of another part of the same run; both are ascending.
+void add_waits(const std::vector<RequestWait>& more, std::vector<RequestWait>& waits);
+
 struct CardStatistics {
   Cycles cycles = 0;                 // of the segment, until its last core has ended
   std::vector<RunStatistics> cores;  // `cycles` of each: until it had ended; no row of the memory
   // What they have in common: channels, units, ring links, network ports.
   std::vector<EngineStatistics> shared;
-  std::vector<WireEvent> wires;  // in no order; if a trace was asked for
+  std::vector<WireEvent> wires;    // in no order; if a trace was asked for
+  std::vector<RequestWait> waits;  // ascending
   std::int64_t row_misses = 0;
 };
 

@@ -483,6 +483,7 @@ Status SharedCard::State::begin_segment(Tenant& tenant, Cycles from) {
                                               tenant.run.options, from));
   tenant.segment_begin = from;
   memories->want_trace(tenant.places.program, tenant.run.options.trace);
+  (void)units().waits().take(tenant.places.program);  // of a run that was stopped
   tenant.had.clear();
   for (const int group : tenant.placement.group) {
     tenant.had.push_back(units().unit(group).counters_of(tenant.places.program));
@@ -510,6 +511,8 @@ void SharedCard::State::add_channels(Tenant& tenant, CardStatistics& statistics)
   }
   statistics.wires = memories->take_trace(tenant.places.program, tenant.placement.core,
                                           statistics.shared, tenant.segment_begin);
+  statistics.waits =
+      memories->take_waits(tenant.places.program, tenant.placement.core, statistics.shared);
 }
 
 void SharedCard::State::end_segment(Tenant& tenant) {

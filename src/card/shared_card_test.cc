@@ -189,6 +189,8 @@ TEST(SharedCard, ATenantAloneHasBitsAndCyclesOfTheCard) {
   EXPECT_EQ(bench.ran[0].result.cycles, alone->cycles);
   EXPECT_EQ(bench.ran[0].output, relu_of(some_values(1)));
   EXPECT_EQ(bench.ran[0].result.segments[0].shared[0].busy, alone->shared[0].busy);
+  EXPECT_FALSE(alone->waits.empty());
+  EXPECT_TRUE(bench.ran[0].result.segments[0].waits == alone->waits);
 }
 
 TEST(SharedCard, TenantsHaveTheirOwnBitsAtOnceAndWheneverTheyStart) {

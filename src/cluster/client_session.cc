@@ -266,6 +266,7 @@ Result<Reply> ClientSession::answer(const device::RunOutcome& outcome, Run& run)
   if (outcome.details != nullptr) {
     text["values"] = layer_values(*outcome.details);
     text["bars"] = bar_bytes(*outcome.details);
+    text["waits"] = core_waits(*outcome.details);
   }
   reply.text = dump(text);
   return reply;

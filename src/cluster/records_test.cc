@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include "cluster/address.h"
 #include "cluster/card_table.h"
@@ -171,6 +172,36 @@ TEST(ClusterMessages, ARunsResultIsReadAsItWasAndItsEndIsKnown) {
   EXPECT_EQ(back.layers[0].split.before, run.layers[0].split.before);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_FALSE(parse_details(std::span(bytes).first(size)).ok()) << size;
+  }
+}
+
+TEST(ClusterMessages, WhoWaitedForWhatStandsBesideTheDetails) {
+  RunResult run;
+  run.waits.push_back({.kind = "share",
+                       .who = "core 3",
+                       .what = "core 5",
+                       .layer = "conv \xff",
+                       .core = 3,
+                       .other = 5,
+                       .share = 7,
+                       .cycles = 11});
+  run.waits.push_back(
+      {.kind = "link", .who = "core 1", .what = "ring 2", .layer = {}, .core = 1, .cycles = 9});
+  RunResult back;
+  take_core_waits(core_waits(run), back);
+  ASSERT_EQ(back.waits.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const CoreWait &a = back.waits[i], &b = run.waits[i];
+    EXPECT_EQ(std::tie(a.kind, a.who, a.what, a.layer, a.core, a.other, a.share, a.cycles),
+              std::tie(b.kind, b.who, b.what, b.layer, b.core, b.other, b.share, b.cycles));
+  }
+  for (const char* const foreign :
+       {"7", "[7]", R"([["share","a","b","c",0,0,0]])", R"([["share","a","b",1,0,0,0,1]])",
+        R"([["share","a","b","c",-2,0,0,1]])", R"([["share","a","b","c",0,65,0,1]])",
+        R"([["share","a","b","c",0,0,4294967296,1]])", R"([["share","a","b","c",0,0,-1,1]])",
+        R"([["share","a","b","c",0,0,0,0]])", R"([["share","a","b","c",0,0,0,1e40]])"}) {
+    take_core_waits(nlohmann::json::parse(foreign), back);
+    EXPECT_EQ(back.waits.size(), 2u) << foreign;
   }
 }
 

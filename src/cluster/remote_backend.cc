@@ -278,6 +278,7 @@ Status RemoteBackend::take(const Message& answer, const device::RunViews& views,
   TESSERA_TRY(RunResult result, parse_details(pieces.back()));
   if (text.contains("values")) take_layer_values(text["values"], result);
   if (text.contains("bars")) take_bar_bytes(text["bars"], result);
+  if (text.contains("waits")) take_core_waits(text["waits"], result);
   outcome.details = std::make_shared<const RunResult>(std::move(result));
   outcome.cycles = outcome.details->cycles;
   outcome.clock_hertz = outcome.details->clock_hertz;

@@ -1,5 +1,6 @@
 #include "cluster/run_details.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -105,6 +106,40 @@ void take_bar_bytes(const nlohmann::json& bars, RunResult& result) {
     event.bytes = bar[1].get<std::int64_t>();
     event.write = bar[2].get<bool>();
     event.core = static_cast<decltype(event.core)>(bar[3].get<std::int64_t>());
+  }
+}
+
+nlohmann::json core_waits(const RunResult& result) {
+  nlohmann::json waits = nlohmann::json::array();
+  for (const CoreWait& wait : result.waits) {
+    waits.push_back({wait.kind, wait.who, wait.what, wait.layer, wait.core, wait.other, wait.share,
+                     wait.cycles});
+  }
+  return waits;
+}
+
+void take_core_waits(const nlohmann::json& waits, RunResult& result) {
+  if (!waits.is_array()) return;
+  const auto is_core = [](const nlohmann::json& number) {
+    return number.is_number_integer() && number.get<std::int64_t>() >= -1 &&
+           number.get<std::int64_t>() <= kCardCoresMax;
+  };
+  for (const nlohmann::json& wait : waits) {
+    const bool fits = wait.is_array() && wait.size() == 8 &&
+                      std::all_of(wait.begin(), wait.begin() + 4,
+                                  [](const nlohmann::json& text) { return text.is_string(); }) &&
+                      is_core(wait[4]) && is_core(wait[5]) && wait[6].is_number_unsigned() &&
+                      wait[6].get<std::uint64_t>() <= UINT32_MAX && wait[7].is_number_integer() &&
+                      wait[7].get<std::int64_t>() > 0;
+    if (!fits) continue;
+    result.waits.push_back({.kind = wait[0],
+                            .who = wait[1],
+                            .what = wait[2],
+                            .layer = wait[3],
+                            .core = wait[4],
+                            .other = wait[5],
+                            .share = wait[6],
+                            .cycles = wait[7]});
   }
 }
 

@@ -26,4 +26,8 @@ void take_layer_values(const nlohmann::json& values, RunResult& result);
 nlohmann::json bar_bytes(const RunResult& result);
 void take_bar_bytes(const nlohmann::json& bars, RunResult& result);
 
+// Who waited for what (RunResult::waits): [[kind, who, what, layer, core, other, share, cycles], ...], likewise.
+nlohmann::json core_waits(const RunResult& result);
+void take_core_waits(const nlohmann::json& waits, RunResult& result);
+
 }  // namespace tessera::cluster

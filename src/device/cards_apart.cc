@@ -190,6 +190,8 @@ Status ApartNetwork::lead_segment(std::size_t segment, CardOthers& others,
         return Error{ErrorCode::kInvalidModel, "another process's part of a run is damaged"};
       }
       TESSERA_TRY(const CardStatistics its, card::parse_statistics(encoded));
+      TESSERA_RETURN_IF_ERROR(
+          card::check_statistics(its, state.network.program, segment, statistics->shared.size()));
       state.card->add_statistics(static_cast<int>(process), its, *statistics);
       if (options.timing_only) continue;
       TESSERA_RETURN_IF_ERROR(state.card->write_runs(state.runs(segment, process), tensors));

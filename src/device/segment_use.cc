@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <tuple>
 
 #include "arith/value_extent.h"
@@ -106,6 +108,95 @@ void add_engines(const card::RunStatistics& statistics, std::vector<EngineUse>& 
   }
 }
 
+namespace {
+
+// The layer of each load in common, by its number.
+std::map<std::uint32_t, std::uint32_t> layers_of_shares(const isa::CardProgram& program,
+                                                        std::size_t segment) {
+  std::map<std::uint32_t, std::uint32_t> layers;
+  for (const isa::Program& core : program.cores) {
+    const isa::Segment& range = core.segments[segment];
+    for (std::size_t task = range.task_first; task < range.task_last; ++task) {
+      const std::uint32_t share = core.tasks[task].header.share.number;
+      if (share != 0) layers.try_emplace(share, core.tasks[task].layer);
+    }
+  }
+  return layers;
+}
+
+// Adds those of another segment.
+void merge_waits(std::vector<CoreWait> more, std::vector<CoreWait>& waits) {
+  if (waits.empty()) {
+    waits = std::move(more);
+    return;
+  }
+  const auto place_of = [](const CoreWait& wait) {
+    return std::tuple(wait.kind, wait.who, wait.what, wait.layer, wait.share);
+  };
+  std::map<decltype(place_of(waits.front())), std::size_t> places;
+  for (std::size_t i = 0; i < waits.size(); ++i) places.emplace(place_of(waits[i]), i);
+  for (CoreWait& wait : more) {
+    const auto [place, is_new] = places.try_emplace(place_of(wait), waits.size());
+    if (is_new) {
+      waits.push_back(std::move(wait));
+    } else {
+      waits[place->second].cycles += wait.cycles;
+    }
+  }
+}
+
+CoreWait step_wait(std::size_t core, const card::EngineStatistics& engine, std::size_t other) {
+  return {.kind = "core",
+          .who = fmt::format("core {} {}", core, engine.name),
+          .what = fmt::format("core {}", other),
+          .layer = {},
+          .core = static_cast<int>(core),
+          .other = static_cast<int>(other),
+          .cycles = engine.blocked_on_core[other]};
+}
+
+CoreWait request_wait(const card::RequestWait& of, const card::CardStatistics& statistics) {
+  CoreWait wait{.kind = "share", .share = of.share, .cycles = of.cycles};
+  const bool of_groups = of.what == card::RequestWait::For::kShareOfGroups;
+  const char* const kind = of_groups ? "group" : "core";
+  wait.who = fmt::format("{} {}", kind, of.who);
+  wait.what = fmt::format("{} {}", kind, of.other);
+  if (of_groups) return wait;
+  wait.core = of.who;
+  if (of.what == card::RequestWait::For::kShareOfCores) {
+    wait.other = of.other;
+  } else {
+    wait.kind = "link";
+    wait.what = statistics.shared[static_cast<std::size_t>(of.other)].name;
+  }
+  return wait;
+}
+
+void add_waits(const isa::CardProgram& program, std::size_t segment,
+               const card::CardStatistics& statistics, std::vector<CoreWait>& waits) {
+  std::vector<CoreWait> found;
+  for (std::size_t core = 0; core < statistics.cores.size(); ++core) {
+    for (const card::EngineStatistics& engine : statistics.cores[core].engines) {
+      for (std::size_t other = 0; other < engine.blocked_on_core.size(); ++other) {
+        if (engine.blocked_on_core[other] > 0) found.push_back(step_wait(core, engine, other));
+      }
+    }
+  }
+  const auto layers = layers_of_shares(program, segment);
+  const std::vector<isa::LayerHint>& hints = program.cores[0].hints;
+  for (const card::RequestWait& of : statistics.waits) {
+    found.push_back(request_wait(of, statistics));
+    const auto layer = layers.find(of.share);
+    if (layer != layers.end() && layer->second < hints.size()) {
+      found.back().layer = hints[layer->second].name;
+    }
+  }
+  merge_waits(std::move(found), waits);
+  std::ranges::stable_sort(waits, std::greater<>{}, &CoreWait::cycles);
+}
+
+}  // namespace
+
 void add_card_segment(const isa::CardProgram& program, std::size_t segment,
                       const card::CardStatistics& statistics, RunResult& result) {
   for (std::size_t core = 0; core < statistics.cores.size(); ++core) {
@@ -143,6 +234,7 @@ void add_card_segment(const isa::CardProgram& program, std::size_t segment,
   for (const card::EngineStatistics& shared : statistics.shared) {
     add_engine(shared, shared.name, -1, result.engines);
   }
+  add_waits(program, segment, statistics, result.waits);
   result.cycles += statistics.cycles;
 }
 

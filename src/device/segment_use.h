@@ -12,7 +12,7 @@ void add_hints(const isa::Program& program, RunResult& result);
 // Adds the segment's statistics and cycles. `result.layers` has an entry for each hint.
 void add_segment(const isa::Program& program, std::size_t segment,
                  const card::RunStatistics& statistics, RunResult& result);
-// The same of all cores of a card: rows "core 0 neural", ..., and the memory that they share.
+// The same of all cores of a card: rows "core 0 neural", ..., the memory that they share, and who waited for whom.
 void add_card_segment(const isa::CardProgram& program, std::size_t segment,
                       const card::CardStatistics& statistics, RunResult& result);
 // Engines of a run, added to those that are there by name.

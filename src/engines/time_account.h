@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/quantity.h"
 #include "engines/wake_table.h"
@@ -17,6 +18,15 @@ enum class Activity : std::uint8_t {
   kBlockedMemory,      // the same, and what it waits for comes from DRAM
   kBlockedMessage,     // the same, and it comes from the network edge; counted with the memory
   kBlockedPorts,       // a step has begun that the state buffer's ports hold up
+};
+
+// What a box does. Blocked by a dependency: on a step of which other core, of those that run the program together.
+struct Doing {
+  static constexpr std::int32_t kOwnCore = -1;
+  Activity activity = Activity::kIdle;
+  std::int32_t core = kOwnCore;
+  Doing(Activity what, std::int32_t on_core = kOwnCore)
+      : activity(what), core(on_core) {}  // NOLINT
 };
 
 struct EngineTaskTimes {
@@ -40,14 +50,17 @@ struct EngineCounters {
   Cycles blocked_message = 0;  // of blocked_memory
   std::int64_t tasks = 0, steps = 0, macs = 0;
   std::int64_t bytes_read = 0, bytes_written = 0;
+  std::vector<Cycles>
+      blocked_on_core;  // of blocked_dependency, by core; it ends with the last that is not 0
 };
 
 class TimeAccount {
  public:
-  // From `now` on the box is in `activity`, on behalf of `task` (may be null).
-  void enter(Cycles now, Activity activity, EngineTaskTimes* task) {
+  // From `now` on the box does that, on behalf of `task` (may be null).
+  void enter(Cycles now, Doing doing, EngineTaskTimes* task) {
     settle(now);
-    activity_ = activity;
+    activity_ = doing.activity;
+    core_ = doing.core;
     task_ = task;
   }
   void settle(Cycles now) {
@@ -64,6 +77,7 @@ class TimeAccount {
       case Activity::kBlockedDependency:
         counters.blocked_dependency += elapsed;
         if (task_ != nullptr) task_->blocked_dependency += elapsed;
+        if (core_ != Doing::kOwnCore) count_core(elapsed);
         return;
       case Activity::kBlockedMessage:
         counters.blocked_message += elapsed;
@@ -81,6 +95,7 @@ class TimeAccount {
   void reset() {
     counters = {};
     activity_ = Activity::kIdle;
+    core_ = Doing::kOwnCore;
     since_ = 0;
     task_ = nullptr;
   }
@@ -89,7 +104,15 @@ class TimeAccount {
   EngineCounters counters;
 
  private:
+  void count_core(Cycles elapsed) {
+    if (elapsed == 0) return;
+    const auto core = static_cast<std::size_t>(core_);
+    if (core >= counters.blocked_on_core.size()) counters.blocked_on_core.resize(core + 1);
+    counters.blocked_on_core[core] += elapsed;
+  }
+
   Activity activity_ = Activity::kIdle;
+  std::int32_t core_ = Doing::kOwnCore;
   Cycles since_ = 0;
   EngineTaskTimes* task_ = nullptr;
 };

@@ -12,6 +12,7 @@
 #include "package/container.h"
 #include "package/weight_use.h"
 #include "report/card_picture.h"
+#include "report/core_waits.h"
 #include "report/layer_json.h"
 #include "report/page_texts.h"
 #include "report/report_page.h"
@@ -175,6 +176,7 @@ std::string report::html_report_text(const std::string& title, const Network& ne
     const CardUse use = card_use(run, network.state().chip);
     data["cores"] = use.cores.size();
     data["cards"] = use.cards;
+    data["waits"] = report::waits_json(run);
     picture = "<div class=\"wide\">\n" + card_picture(use, run.cycles) + "</div>\n";
   }
   std::string page(kReportPage);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "package/container.h"
+#include "report/core_waits.h"
 #include "report/page_texts.h"
 #include "tessera/file.h"
 #include "tessera/session.h"
@@ -100,8 +101,10 @@ std::string report::timeline_text(const RunResult& run) {
       events.back()["args"]["core"] = event.core;
     }
   }
+  json other = {{"cycles", run.cycles}, {"clock_hertz", run.clock_hertz}};
+  if (!run.cores.empty()) other["waits"] = report::waits_json(run);
   const json document = {{"displayTimeUnit", "ns"},
-                         {"otherData", {{"cycles", run.cycles}, {"clock_hertz", run.clock_hertz}}},
+                         {"otherData", std::move(other)},
                          {"traceEvents", std::move(events)}};
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -12,6 +12,7 @@
 #include "card/card.h"
 #include "compile/compile_shares.h"
 #include "compile/testing/random_graph.h"
+#include "device/segment_use.h"
 #include "isa/verify.h"
 #include "random_runs.h"
 
@@ -197,6 +198,8 @@ Result<ApartRun> run_apart(const Case& of, const std::vector<int>& process_of_ca
       // Through bytes and back, as between machines.
       const auto sent = card::encode_statistics(results[process].segments[segment]);
       TESSERA_TRY(const CardStatistics statistics, card::parse_statistics(sent));
+      TESSERA_RETURN_IF_ERROR(card::check_statistics(statistics, of.program, segment,
+                                                     run.segments[segment].shared.size()));
       first.add_statistics(static_cast<int>(process), statistics, run.segments[segment]);
       TESSERA_RETURN_IF_ERROR(
           first.write_runs(by_process[process], results[process].written[segment]));
@@ -263,9 +266,19 @@ std::string rows_of(const CardStatistics& statistics) {
           row.wire_bytes}) {
       text += " " + std::to_string(number);
     }
+    for (const Cycles cycles : row.blocked_on_core) text += " core " + std::to_string(cycles);
     text += "\n";
   };
   for (const auto& row : statistics.shared) add(row);
+  for (const card::RequestWait& wait : statistics.waits) {
+    text += "wait";
+    for (const std::int64_t number :
+         {std::int64_t(wait.what), std::int64_t{wait.who}, std::int64_t{wait.other},
+          std::int64_t{wait.share}, std::int64_t{wait.cycles}}) {
+      text += " " + std::to_string(number);
+    }
+    text += "\n";
+  }
   for (const auto& core : statistics.cores) {
     text += "core until " + std::to_string(core.cycles) + "\n";
     for (const auto& row : core.engines) add(row);
@@ -350,6 +363,50 @@ TEST(CardsApart, DamagedBatchesEndInErrorsAndNothingElse) {
     if (!run_apart(of, shape.process_of_card, damage).ok()) ++errors;
   }
   EXPECT_GT(errors, runs / 4);
+}
+
+// What another process says of its part of a run is refused, or can be read as that of the program.
+TEST(CardsApart, DamagedStatisticsAreRefusedOrReadable) {
+  const Shape& shape = shapes()[0];
+  const ChipConfig chip = shaped(shape);
+  const auto placement = spread_cores(chip, shape.cards, 4);
+  ASSERT_TRUE(placement.ok());
+  const GraphPointer graph = compile::testing::random_graph(2);
+  const auto program = program_of(graph, chip, *placement, Split::kRows);
+  ASSERT_TRUE(program.ok()) << program.error().to_string();
+  const std::vector<Tensor> inputs = random_inputs(*graph, 2);
+  card::CoreOptions options;
+  options.trace = true;
+  const auto together = run_together({*program, chip, *placement, inputs, options});
+  ASSERT_TRUE(together.ok()) << together.error().to_string();
+  const CardStatistics& sound = together->segments[0];
+  const std::vector<std::byte> bytes = card::encode_statistics(sound);
+  std::uint64_t state = 1;
+  int refused = 0, read = 0;
+  for (int run = 0; run < (is_whole() ? 100'000 : 3000); ++run) {
+    std::vector<std::byte> damaged = bytes;
+    for (int i = 0; i < 2; ++i) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      damaged[(state >> 20) % damaged.size()] ^= std::byte(1 << (state >> 60 & 7));
+    }
+    const auto statistics = card::parse_statistics(damaged);
+    if (!statistics.ok() ||
+        !card::check_statistics(*statistics, *program, 0, sound.shared.size()).ok()) {
+      ++refused;
+      continue;
+    }
+    ++read;
+    CardStatistics whole = *statistics;
+    whole.shared.resize(sound.shared.size());
+    RunResult result;
+    device::add_hints(program->cores[0], result);
+    device::add_card_segment(*program, 0, whole, result);
+    std::size_t bars = whole.wires.size();
+    for (const card::RunStatistics& core : whole.cores) bars += core.trace.size();
+    EXPECT_EQ(result.timeline.size(), bars);
+  }
+  EXPECT_GT(refused, 100);
+  EXPECT_GT(read, 100);
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
+#include <set>
 
 #include "command.h"
 
@@ -235,6 +237,70 @@ TEST(SeveralCores, ATraceHasWhatEachChannelAndWireDidForWhom) {
   EXPECT_EQ(channels, 8);
   EXPECT_FALSE(bars["network_out 0"].empty());
   EXPECT_FALSE(bars["network_in 1"].empty());
+}
+
+// The kinds of a report's waits, which are no more than what the rows of its engines say.
+std::set<std::string> check_waits(const nlohmann::json& report) {
+  std::map<std::string, std::int64_t> blocked;                 // of engines
+  std::map<std::int64_t, std::int64_t> for_shares, of_shares;  // by core
+  for (const nlohmann::json& engine : report.at("engines")) {
+    blocked[engine.at("name")] = engine.at("blocked_dependency");
+    for_shares[engine.at("core")] += engine.value("share_cycles", std::int64_t{0});
+  }
+  std::set<std::string> kinds;
+  std::int64_t before = std::numeric_limits<std::int64_t>::max();
+  for (const nlohmann::json& wait : report.at("waits")) {
+    const std::string kind = wait.at("kind"), who = wait.at("who"), what = wait.at("what");
+    const std::int64_t cycles = wait.at("cycles");
+    EXPECT_GT(cycles, 0);
+    EXPECT_LE(cycles, before);
+    before = cycles;
+    kinds.insert(kind);
+    if (kind == "core") {
+      blocked.at(who) -= cycles;
+      EXPECT_NE(wait.at("core"), wait.at("other"));
+      EXPECT_EQ(what, fmt::format("core {}", wait.at("other").get<int>()));
+    } else if (kind == "link") {
+      EXPECT_EQ(who, fmt::format("core {}", wait.at("core").get<int>()));
+      EXPECT_TRUE(blocked.contains(what)) << what;  // a row
+    } else if (who.starts_with("core ")) {
+      of_shares[wait.at("core")] += cycles;
+      EXPECT_NE(wait.at("layer"), "");
+    } else {
+      EXPECT_THAT(who, testing::StartsWith("group "));
+      EXPECT_THAT(what, testing::StartsWith("group "));
+    }
+  }
+  for (const auto& [name, cycles] : blocked) EXPECT_GE(cycles, 0) << name;
+  std::erase_if(for_shares, [](const auto& core) { return core.second == 0; });
+  EXPECT_EQ(of_shares, for_shares);
+  return kinds;
+}
+
+// Who waited for which core, share or link: the same in report, run, page and trace.
+TEST(SeveralCores, WaitsAreNamedAndAddUpToTheRows) {
+  std::set<std::string> kinds;
+  for (const std::string split : {"w", "oc"}) {
+    const auto with_cores = [&split](std::vector<std::string> arguments) {
+      for (const std::string& more :
+           {std::string("--cores"), std::string("16"), std::string("--split"), split}) {
+        arguments.push_back(more);
+      }
+      return arguments;
+    };
+    const nlohmann::json report = json_of_cores(with_cores({"report", "small.onnx"}));
+    kinds.merge(check_waits(report));
+    const nlohmann::json run = json_of_cores(
+        with_cores({"run", "small.onnx", "--html", "waits.html", "--trace", "waits.json"}));
+    EXPECT_EQ(run.at("waits"), report.at("waits"));
+    EXPECT_EQ(nlohmann::json::parse(read_text("waits.json")).at("otherData").at("waits"),
+              report.at("waits"));
+    EXPECT_THAT(read_text("waits.html"), HasSubstr("\"waits\":[{"));
+    const CommandResult text = tessera(with_cores({"report", "small.onnx", "--arch", "cloud16"}));
+    EXPECT_THAT(text.out,
+                HasSubstr("\n" + report.at("waits")[0].at("who").get<std::string>() + " "));
+  }
+  EXPECT_EQ(kinds, (std::set<std::string>{"core", "link", "share"}));
 }
 
 TEST(SeveralCores, EachTeamOfCoresHasAnImageOfItsOwn) {

@@ -32,10 +32,12 @@ CardMemory::CardMemory(const UnitSizes& sizes, const RingSizes& ring, const Netw
     rings_.push_back(std::make_unique<GroupRing>(
         ring, outstanding, static_cast<std::size_t>(card * ring.groups), wakes_));
     rings_.back()->trace_to(trace_);
+    rings_.back()->count_waits_in(waits_);
   }
   if (sizes.cards > 1) {
     network_ = std::make_unique<NetworkStations>(network, ring.groups, 2 * outstanding, wakes_);
     network_->trace_to(trace_);
+    network_->count_waits_in(waits_);
   }
   for (std::size_t g = 0; g < groups; ++g) {
     const int card = static_cast<int>(g) / ring.groups;
@@ -47,6 +49,7 @@ CardMemory::CardMemory(const UnitSizes& sizes, const RingSizes& ring, const Netw
         .network = network_.get(),
         .wakes = &wakes_,
         .trace = &trace_,
+        .waits = &waits_,
         .box = g,
         .memory_box = groups + g,
         .ring_box = first_ring + static_cast<std::size_t>(card),
@@ -57,6 +60,7 @@ CardMemory::CardMemory(const UnitSizes& sizes, const RingSizes& ring, const Netw
 }
 
 void CardMemory::reset() {
+  waits_.reset();
   wakes_.reset();
   for (auto& ring : rings_) ring->reset();
   if (network_) network_->reset();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engines/card_memory/card_request.h"
+#include "engines/card_memory/card_waits.h"
 #include "engines/card_memory/card_wakes.h"
 #include "engines/card_memory/group_ring.h"
 #include "engines/card_memory/load_save_unit.h"
@@ -73,6 +74,8 @@ class CardMemory {
 
   // When a program has its channels and wires, and which of its tasks for.
   WireTrace& trace() { return trace_; }
+  // What its cores have waited for.
+  CardWaits& waits() { return waits_; }
 
   // Of the lowest group that has one.
   std::optional<ShareFault> fault() const;
@@ -86,6 +89,7 @@ class CardMemory {
   const std::vector<MemoryPort*> memories_;
   CardWakes wakes_;  // units, memories, rings, network
   WireTrace trace_;
+  CardWaits waits_;
   std::vector<std::unique_ptr<GroupRing>> rings_;  // of each card
   std::unique_ptr<NetworkStations> network_;
   std::vector<std::unique_ptr<LoadSaveUnit>> units_;

@@ -23,6 +23,17 @@ const FixedRateMemory& memory_of(const CardBench& bench, int group) {
   return static_cast<const FixedRateMemory&>(*bench.memories[static_cast<std::size_t>(group)]);
 }
 
+CardWait share_of_cores(int who, int last, std::uint32_t share, Cycles cycles) {
+  return {.what = CardWait::For::kShareOfCores,
+          .who = who,
+          .other = last,
+          .share = share,
+          .cycles = cycles};
+}
+CardWait for_wire(int who, WireUse::Wire wire, int index, Cycles cycles) {
+  return {.what = CardWait::For::kWire, .who = who, .other = index, .wire = wire, .cycles = cycles};
+}
+
 TEST(CardMemory, AReadOfTheOwnGroupTakesItsFramesBothWaysAndTheChannel) {
   const auto bench = fixed_rate();
   bench->ask(0, 5, 1, 128);
@@ -34,6 +45,7 @@ TEST(CardMemory, AReadOfTheOwnGroupTakesItsFramesBothWaysAndTheChannel) {
   EXPECT_EQ(wires.to_unit.bytes, 16);
   EXPECT_EQ(wires.from_unit.bytes, 128 + 2 * 16);
   EXPECT_EQ(wires.from_unit.busy, 10);
+  EXPECT_TRUE(bench->card->waits().take(0).empty());  // it has met nobody
 }
 
 TEST(CardMemory, AWriteBringsItsDataAndGetsAHeader) {
@@ -56,6 +68,7 @@ TEST(CardMemory, AReadOfAnotherGroupGoesAFullRoundOfTheRing) {
   for (const int link : {3, 0}) EXPECT_EQ(bench->card->ring()->counters(link).bytes, 160);
   EXPECT_EQ(bench->card->unit(1).counters().forwarded, 1);
   EXPECT_EQ(memory_of(*bench, 3).reads(), 1);
+  EXPECT_TRUE(bench->card->waits().take(0).empty());
 }
 
 TEST(CardMemory, AWriteToAnotherGroupTakesItsDataThereAndAHeaderBack) {
@@ -81,10 +94,9 @@ TEST(CardMemory, MembersOfAShareCostOneReadAndABroadcast) {
   EXPECT_EQ(memory_of(*bench, 0).reads(), 1);
   EXPECT_EQ(bench->card->unit(0).counters().merged, 3);
   EXPECT_EQ(bench->card->unit(0).counters().bus.busy, 5);
-  EXPECT_EQ(bench->card->unit(0).cores_waited().waited(0, 3), 20);
-  EXPECT_EQ(bench->card->unit(0).cores_waited().waited(1, 3), 15);
-  EXPECT_EQ(bench->card->unit(0).cores_waited().waited(2), 13);
-  EXPECT_EQ(bench->card->unit(0).cores_waited().waited(3), 0);
+  EXPECT_EQ(bench->card->waits().take(0),
+            (std::vector<CardWait>{share_of_cores(0, 3, 1, 20), share_of_cores(1, 3, 1, 15),
+                                   share_of_cores(2, 3, 1, 13)}));
   EXPECT_EQ(bench->ports[0]->share_cycles, 20);
   EXPECT_EQ(bench->ports[0]->in_service, 0u);
 }
@@ -115,6 +127,21 @@ TEST(CardMemory, WithoutMergeAShareMeansNothing) {
   EXPECT_EQ(bench->reads(2), Times{31});
   EXPECT_EQ(bench->reads(0), Times{35});
   EXPECT_EQ(bench->reads(3), Times{47});
+  EXPECT_EQ(bench->card->waits().take(0),
+            (std::vector<CardWait>{for_wire(0, WireUse::Wire::kChannel, 0, 8),
+                                   for_wire(2, WireUse::Wire::kChannel, 0, 4)}));
+}
+
+TEST(CardMemory, WhoWaitsForALinkOfTheRingIsNamedWithIt) {
+  const auto bench = fixed_rate();
+  bench->ask(0, 0, 1, 128, true);
+  bench->ask(0, 1, 1, 128, true);
+  bench->run();
+  // Both are decided at 13 and want link 0 at 17, for 20 cycles each, frame by frame: the one ends 10 cycles
+  // later than alone, the other 20. Nothing else is in the way of either.
+  EXPECT_EQ(bench->card->waits().take(0),
+            (std::vector<CardWait>{for_wire(0, WireUse::Wire::kLink, 0, 10),
+                                   for_wire(1, WireUse::Wire::kLink, 0, 20)}));
 }
 
 TEST(CardMemory, AShareOfSeveralGroupsIsReadOnceAndGoesAroundTheRingOnce) {
@@ -132,8 +159,11 @@ TEST(CardMemory, AShareOfSeveralGroupsIsReadOnceAndGoesAroundTheRingOnce) {
   EXPECT_EQ(bench->card->ring()->counters(0).bytes, 160);
   EXPECT_EQ(bench->card->ring()->counters(1).bytes, 160 + 16);
   EXPECT_EQ(bench->card->ring()->counters(3).bytes, 2 * 16);
-  EXPECT_EQ(bench->card->unit(0).groups_waited().waited(0, 1), 17);
-  EXPECT_EQ(bench->card->unit(0).groups_waited().waited(2, 1), 3);
+  const auto groups = CardWait::For::kShareOfGroups;
+  EXPECT_EQ(
+      bench->card->waits().take(0),
+      (std::vector<CardWait>{{.what = groups, .who = 0, .other = 1, .share = 1, .cycles = 17},
+                             {.what = groups, .who = 2, .other = 1, .share = 1, .cycles = 3}}));
 }
 
 TEST(CardMemory, WithoutBroadcastTheRingCarriesATransferForEachGroup) {
@@ -216,7 +246,8 @@ TEST(CardMemory, AFullTableOfSharesStopsNobodyForEver) {
   EXPECT_TRUE(bench->all_done());
   // Core 2 is decided at 54: both are at the heads of their ports.
   EXPECT_EQ(bench->reads(0), Times{75});
-  EXPECT_EQ(bench->card->unit(0).cores_waited().waited(0, 2), 45);
+  const std::vector<CardWait> waits = bench->card->waits().take(0);
+  EXPECT_EQ(waits.at(0), share_of_cores(0, 2, 1, 45));
   EXPECT_EQ(memory_of(*bench, 0).reads(), 2);
 }
 

@@ -37,6 +37,8 @@ void CardNetwork::send(const NetworkMessage& message, Cycles now) {
   WireTime receive = to.receive_free;
   receive.cycle -= sizes_.latency_cycles;
   const WireTime begin = std::max({WireTime{now, 0}, from.send_free, receive});
+  const auto whole = [](const WireTime& time) { return time.cycle + (time.part > 0 ? 1 : 0); };
+  const Cycles out_free = std::max(now, whole(from.send_free));
   const std::int64_t wire_bytes = sizes_.frame.wire_bytes(message.bytes);
   from.send_free = after(begin, wire_bytes);
   to.receive_free = from.send_free;
@@ -45,9 +47,9 @@ void CardNetwork::send(const NetworkMessage& message, Cycles now) {
   ++from.counters.sent.messages;
   to.counters.received.bytes += wire_bytes;
   ++to.counters.received.messages;
-  const auto whole = [](const WireTime& time) { return time.cycle + (time.part > 0 ? 1 : 0); };
   const Cycles there = std::max(whole(to.receive_free), now + 1);
-  to.deliveries.push({there, message, whole(begin), whole(from.send_free)});
+  to.deliveries.push({there, message, whole(begin), whole(from.send_free), out_free - now,
+                      whole(begin) - out_free});
   wakes_.wake(first_card_ + static_cast<std::size_t>(message.to), there);
 }
 

@@ -52,6 +52,8 @@ class CardNetwork {
     NetworkMessage message;
     // On its way out of its card; a cycle that two messages share is the first one's.
     Cycles sent_from = 0, sent_until = 0;
+    // Before that: for its card's side to be free, and then for the receiver's.
+    Cycles waited_out = 0, waited_in = 0;
   };
   struct SideCounters {
     std::int64_t bytes = 0, messages = 0;  // on the wire

@@ -55,6 +55,8 @@ TEST(CardNetwork, MessagesBehindEachOtherLoseNoPartOfACycle) {
   for (int i = 0; i < 10; ++i) bench.send(0, 0, 1, 100);
   bench.network.step(1);
   for (int i = 1; i <= 10; ++i) {
+    EXPECT_EQ(bench.network.deliveries(1).front().waited_out, ceil_div((i - 1) * 116 * 2, 125));
+    EXPECT_EQ(bench.network.deliveries(1).front().waited_in, 0);
     // 116 bytes on the wire, 1.856 cycles each.
     EXPECT_EQ(bench.next_at(1), 1 + ceil_div(i * 116 * 2, 125) + 200) << i;
   }
@@ -76,7 +78,10 @@ TEST(CardNetwork, TwoSendersToOneCardShareItsReceivingSide) {
   bench.network.step(1);
   // The lower card first.
   EXPECT_EQ(bench.network.deliveries(2).front().message.tag, 2u);
+  EXPECT_EQ(bench.network.deliveries(2).front().waited_in, 0);
   EXPECT_EQ(bench.next_at(2), 1 + 282);
+  EXPECT_EQ(bench.network.deliveries(2).front().waited_out, 0);
+  EXPECT_EQ(bench.network.deliveries(2).front().waited_in, 82);
   EXPECT_EQ(bench.next_at(2), 1 + ceil_div(2 * 5080 * 2, 125) + 200);
 }
 

@@ -59,7 +59,7 @@ void GroupRing::reset() {
   for (std::size_t i = transfers_.size(); i-- > 0;) free_.push_back(static_cast<std::uint32_t>(i));
 }
 
-void GroupRing::begin_transfer(int group, const CardMessage& message) {
+void GroupRing::begin_transfer(int group, const CardMessage& message, Cycles now) {
   TESSERA_CHECK(!free_.empty(), "more than {} transfers on the ring", transfers_.size());
   const std::uint32_t number = free_.back();
   free_.pop_back();
@@ -72,6 +72,7 @@ void GroupRing::begin_transfer(int group, const CardMessage& message) {
   };
   transfer.whole_cycles = lane_cycles(sizes_.frame.frame_bytes + sizes_.frame.header_bytes);
   transfer.last_cycles = lane_cycles(sizes_.frame.last_wire_bytes(message.bytes));
+  transfer.quiet_end = now + (transfer.frames - 1) * transfer.whole_cycles + transfer.last_cycles;
   transfer.hops = 0;
   for (int to = 0; to < sizes_.groups; ++to) {
     if ((message.to >> to & 1) != 0)
@@ -127,6 +128,12 @@ void GroupRing::send_frame(int link_number, std::uint32_t lane, Cycles now) {
   if (hop + 1 < transfer.hops)
     this->link(next, lane).coming.push({now + sizes_.hop_cycles, number});
   if (!last) return;
+  if (waits_ != nullptr) {
+    waits_->add_wire(transfer.message.request, WireUse::Wire::kLink,
+                     static_cast<int>(first_group_) + link_number,
+                     link.free_at - transfer.quiet_end);
+  }
+  transfer.quiet_end = link.free_at + sizes_.hop_cycles;
   if ((transfer.message.to >> next & 1) != 0) {
     const Cycles there = link.free_at + sizes_.hop_cycles;
     Delivery& delivery = deliveries(next, lane).push();
@@ -150,7 +157,7 @@ Cycles GroupRing::step(Cycles now) {
   }
   Cycles next = kNever;
   for (int g = 0; g < sizes_.groups; ++g) {
-    while (inject(g).can_pop(now)) begin_transfer(g, inject(g).pop(now));
+    while (inject(g).can_pop(now)) begin_transfer(g, inject(g).pop(now), now);
     if (!inject(g).empty()) next = now + 1;
   }
   for (std::uint32_t lane = 0; lane < parts_.size(); ++lane) {

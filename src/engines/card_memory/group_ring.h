@@ -25,6 +25,7 @@
 
 #include "base/ratio.h"
 #include "engines/card_memory/card_request.h"
+#include "engines/card_memory/card_waits.h"
 #include "engines/card_memory/card_wakes.h"
 #include "engines/card_memory/frame.h"
 #include "engines/card_memory/wire_trace.h"
@@ -88,6 +89,9 @@ class GroupRing {
   std::string describe() const;
   // What the links do goes there, if a program wants it; `trace` outlives the ring.
   void trace_to(WireTrace& trace) { trace_ = &trace; }
+  // How long transfers wait at links goes there: at each, how much later the last frame is through than it would
+  // be behind the frame's coming. Together they are what a transfer takes beyond quiet_cycles().
+  void count_waits_in(CardWaits& waits) { waits_ = &waits; }
 
  private:
   struct Transfer {
@@ -95,6 +99,7 @@ class GroupRing {
     std::int64_t frames = 0;
     Cycles whole_cycles = 0, last_cycles = 0;  // of a frame, of the last
     int hops = 0;                              // until its last group
+    Cycles quiet_end = 0;  // of its last frame on the link it comes to, if that is free
   };
   // A transfer at a link, by its distance from the sender.
   struct Passage {
@@ -111,7 +116,7 @@ class GroupRing {
     Cycles free_at = 0;
   };
 
-  void begin_transfer(int group, const CardMessage& message);
+  void begin_transfer(int group, const CardMessage& message, Cycles now);
   void come(int link, std::uint32_t transfer, std::int64_t frames);
   void send_frame(int link, std::uint32_t lane, Cycles now);
   Cycles step_lane(std::uint32_t lane, Cycles now);
@@ -129,6 +134,7 @@ class GroupRing {
   const std::size_t first_group_;
   CardWakes& wakes_;
   WireTrace* trace_ = nullptr;
+  CardWaits* waits_ = nullptr;
   std::vector<Fifo<CardMessage>> inject_;
   std::vector<Ratio> parts_;                // of each lane
   std::vector<Ring<Delivery>> deliveries_;  // lanes x groups

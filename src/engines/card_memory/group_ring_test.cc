@@ -137,6 +137,31 @@ TEST(GroupRing, WhatPassesAndWhatIsInjectedTakeTurns) {
   EXPECT_EQ(bench.ring.counters(1).busy, 50);
 }
 
+// A transfer takes its quiet cycles and what it waits at links.
+TEST(GroupRing, WaitsAreWhatTransfersTakeBeyondAQuietRing) {
+  std::mt19937 random(7);
+  RingBench bench;
+  CardWaits waits;
+  bench.ring.count_waits_in(waits);
+  std::vector<Cycles> quiet_end;
+  for (std::uint32_t tag = 0; tag < kRingTransfersMax; ++tag) {
+    const int from = static_cast<int>(random() % 4), hops = 1 + static_cast<int>(random() % 3);
+    const auto at = static_cast<Cycles>(random() % 400);
+    const auto bytes = static_cast<std::int64_t>(random() % 300);
+    bench.send(at, from, GroupSet{1} << (from + hops) % 4, bytes, tag);
+    quiet_end.push_back(at + 1 + bench.ring.sizes().quiet_cycles(bytes, hops));
+  }
+  bench.run(20'000);
+  Cycles beyond = 0, waited = 0;
+  for (const auto& group : bench.arrived) {
+    for (const RingArrival& arrival : group) beyond += arrival.at - quiet_end[arrival.tag];
+  }
+  for (const CardWait& wait : waits.take(0)) waited += wait.cycles;
+  EXPECT_GT(waited, 1000);
+  EXPECT_EQ(waited, beyond);
+  EXPECT_TRUE(waits.take(0).empty());
+}
+
 TEST(GroupRing, WhatPassesGoesFirstOfThoseThatComeInACycle) {
   RingBench bench;
   bench.send(0, 0, 1u << 2, 64, 1);  // at link 1 in cycle 4

@@ -254,6 +254,10 @@ void LoadSaveUnit::take_memory(Cycles now) {
       wiring_.trace->add(WireUse::of(job.request, WireUse::Wire::kChannel, wiring_.group, begun,
                                      std::max(begun, done->at)));
     }
+    if (wiring_.waits != nullptr && !job.fill) {
+      wiring_.waits->add_wire(job.request, WireUse::Wire::kChannel, wiring_.group,
+                              begun - (job.asked + 1 + wiring_.memory->latency()));
+    }
     if (sizes_.bandwidth.dynamic)
       bandwidth_.correct(job.request.program, job.cores, job.request.can_wait, took - job.cost);
     if (job.request.dram.write) bandwidth_.written(job.request.program);
@@ -521,7 +525,7 @@ bool LoadSaveUnit::decide_together(const CardRequest& request, CoreSet expected,
     const std::uint32_t port = *port_with(core, request.share, now);
     const CardRequest own = sides_[port].head;
     const std::uint32_t ticket = waiters_.take();
-    const auto came = members_.come_together(core, own, ticket, sides_[port].head_at, now);
+    const auto came = members_.come_together(core, own, ticket, sides_[port].head_at);
     if (came == ShareDecoder::Came::kFault) {
       waiters_.free.push_back(ticket);
       except(request.program, members_.fault_of(request.program).message());
@@ -535,6 +539,22 @@ bool LoadSaveUnit::decide_together(const CardRequest& request, CoreSet expected,
   return true;
 }
 
+// Of a request that is complete at `now`.
+void LoadSaveUnit::note_waits(const ShareDecoder::Entry& entry, bool of_groups, Cycles now) {
+  if (wiring_.waits == nullptr) return;
+  const Share& share = entry.request.share;
+  for (std::uint64_t rest = entry.here; rest != 0; rest &= rest - 1) {
+    const int member = std::countr_zero(rest);
+    wiring_.waits->add(
+        share.program,
+        {.what = of_groups ? CardWait::For::kShareOfGroups : CardWait::For::kShareOfCores,
+         .who = member,
+         .other = entry.last,
+         .share = share.number,
+         .cycles = now - entry.came[static_cast<std::size_t>(member)]});
+  }
+}
+
 // The members' waiters become one, in the order of cores.
 void LoadSaveUnit::route_completed(Cycles now) {
   const ShareDecoder::Entry& entry = members_.completed();
@@ -546,6 +566,7 @@ void LoadSaveUnit::route_completed(Cycles now) {
     const Member& member = waiters_.items[ticket_of(core)].member[0];
     sides_[member.port].port->share_cycles += now - entry.came[static_cast<std::size_t>(core)];
   }
+  note_waits(entry, false, now);
   const std::uint32_t first = ticket_of(std::countr_zero(entry.here));
   Waiter& all = waiters_.items[first];
   for (CoreSet rest = entry.here & (entry.here - 1); rest != 0; rest &= rest - 1) {
@@ -607,6 +628,7 @@ void LoadSaveUnit::come_home(int group, const CardRequest& request, CoreSet core
   }
   if (came != ShareDecoder::Came::kComplete) return;
   const ShareDecoder::Entry& entry = groups_.completed();
+  note_waits(entry, true, now);
   job.cores = request.share.members;
   job.groups = static_cast<GroupSet>(entry.here);
   for (GroupSet rest = job.groups; rest != 0; rest &= rest - 1) {
@@ -620,6 +642,7 @@ void LoadSaveUnit::come_home(int group, const CardRequest& request, CoreSet core
 void LoadSaveUnit::ask(const HomeJob& job, Cycles now) {
   const std::uint32_t ticket = jobs_.take();
   jobs_.items[ticket] = job;
+  jobs_.items[ticket].asked = now;
   jobs_.items[ticket].cost = wiring_.memory->cost(job.request.dram);
   bandwidth_.add(job.request.program,
                  {.cores = job.cores,
@@ -688,6 +711,9 @@ Cycles LoadSaveUnit::over_bus(const Waiter& waiter, Cycles now, const CardReques
         WireUse::of(*request, WireUse::Wire::kBus, wiring_.group, bus_free_ - cycles, bus_free_);
     use.bytes = waiter.bytes;
     wiring_.trace->add(use);
+  }
+  if (wiring_.waits != nullptr && request != nullptr) {
+    wiring_.waits->add_wire(*request, WireUse::Wire::kBus, wiring_.group, bus_free_ - (now + last));
   }
   for (int i = 0; i < waiter.members; ++i) {
     Wires& wires = wires_of(i);

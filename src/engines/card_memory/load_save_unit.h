@@ -50,6 +50,7 @@
 #include "base/check.h"
 #include "engines/card_memory/bandwidth_controller.h"
 #include "engines/card_memory/card_request.h"
+#include "engines/card_memory/card_waits.h"
 #include "engines/card_memory/card_wakes.h"
 #include "engines/card_memory/frame.h"
 #include "engines/card_memory/group_ring.h"
@@ -102,6 +103,7 @@ class LoadSaveUnit {
     NetworkStations* network = nullptr;  // null where there is one card
     CardWakes* wakes = nullptr;
     WireTrace* trace = nullptr;  // null: none is kept
+    CardWaits* waits = nullptr;  // likewise
     std::size_t box = 0, memory_box = 0, ring_box = 0, network_box = 0;
   };
 
@@ -146,9 +148,6 @@ class LoadSaveUnit {
   const CoreCounters& counters(int core) const {
     return wires_[static_cast<std::size_t>(core)].counters;
   }
-  // How long members waited for each other: cores of this group; groups, for what has its home here.
-  const ShareDecoder& cores_waited() const { return members_; }
-  const ShareDecoder& groups_waited() const { return groups_; }
   // What a program has had of the memory since it was placed, or the last reset.
   struct ProgramCounters {
     Cycles charged = 0;  // of the channel's time
@@ -200,7 +199,7 @@ class LoadSaveUnit {
     CoreSet cores = 0;
     GroupSet groups = 0;
     std::array<std::uint32_t, kGroupsMax> tickets{};
-    Cycles handed = 0, cost = 0;
+    Cycles asked = 0, handed = 0, cost = 0;
     bool fill = false;  // nobody waits for an answer
   };
   // Zeros that a program leaves behind.
@@ -265,6 +264,7 @@ class LoadSaveUnit {
   // At home.
   void come_home(int group, const CardRequest& request, CoreSet cores, std::uint32_t ticket,
                  Cycles now);
+  void note_waits(const ShareDecoder::Entry& entry, bool of_groups, Cycles now);
   void ask(const HomeJob& job, Cycles now);
   void answer(const HomeJob& job, Cycles now);
   void fill_on(std::uint32_t program, Cycles now);

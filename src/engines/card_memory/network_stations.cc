@@ -163,6 +163,14 @@ void NetworkStations::add_to_trace(const CardNetwork::Delivery& delivery) {
   trace_->add(use);
 }
 
+// Of results, which nobody asks for, none.
+void NetworkStations::count_waits(const CardNetwork::Delivery& delivery) {
+  if ((delivery.message.tag & kResult) != 0) return;
+  const CardRequest& request = messages_[static_cast<std::uint32_t>(delivery.message.tag)].request;
+  waits_->add_wire(request, WireUse::Wire::kNetworkOut, delivery.message.from, delivery.waited_out);
+  waits_->add_wire(request, WireUse::Wire::kNetworkIn, delivery.message.to, delivery.waited_in);
+}
+
 void NetworkStations::take_deliveries(std::uint32_t lane) {
   for (std::size_t card = 0; card < cards_.size(); ++card) {
     Ring<CardNetwork::Delivery>& known = networks_[lane]->deliveries(static_cast<int>(card));
@@ -172,6 +180,7 @@ void NetworkStations::take_deliveries(std::uint32_t lane) {
       first_arrival_ = std::min(first_arrival_, delivery.at);
       if ((delivery.message.tag & kElsewhere) != 0) continue;
       if (trace_ != nullptr) add_to_trace(delivery);
+      if (waits_ != nullptr) count_waits(delivery);
       if ((delivery.message.tag & kResult) != 0) {
         if (!is_here(delivery.message.to)) continue;
         results_.push_back(

@@ -24,6 +24,7 @@
 
 #include "engines/card_memory/card_network.h"
 #include "engines/card_memory/card_request.h"
+#include "engines/card_memory/card_waits.h"
 #include "engines/card_memory/card_wakes.h"
 #include "engines/card_memory/wire_trace.h"
 #include "engines/fifo.h"
@@ -106,6 +107,8 @@ class NetworkStations {
   std::string describe() const;
   // What the ports do goes there, if a program wants it; `trace` outlives the stations.
   void trace_to(WireTrace& trace) { trace_ = &trace; }
+  // How long messages wait for ports goes there; of cards in several processes, those to a card here.
+  void count_waits_in(CardWaits& waits) { waits_ = &waits; }
 
  private:
   std::size_t groups() const {
@@ -113,6 +116,7 @@ class NetworkStations {
   }
   void take_deliveries(std::uint32_t lane);
   void add_to_trace(const CardNetwork::Delivery& delivery);
+  void count_waits(const CardNetwork::Delivery& delivery);
   void inject(int from, int to, const CardMessage& message, Cycles now);
   bool is_here(int card) const { return !is_split_ || (cards_here_ >> card & 1) != 0; }
 
@@ -121,6 +125,7 @@ class NetworkStations {
   const std::size_t messages_max_;
   CardWakes& wakes_;
   WireTrace* trace_ = nullptr;
+  CardWaits* waits_ = nullptr;
   CardWakes cards_;  // deliveries are taken when they are known, and nobody is woken by these
   std::vector<std::unique_ptr<CardNetwork>> networks_;  // of each lane; null: it has no part
   std::vector<CardNetwork::PortCounters> past_;         // by card, of lanes as they were before

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "base/check.h"
 
@@ -46,16 +45,13 @@ std::string ShareFault::message() const {
 }
 
 ShareDecoder::ShareDecoder(std::size_t entries_max, const char* member_name)
-    : entries_max_(entries_max),
-      member_name_(member_name),
-      waited_(std::size_t{kCoresMax} * kCoresMax) {
+    : entries_max_(entries_max), member_name_(member_name) {
   entries_.reserve(entries_max);
 }
 
 void ShareDecoder::reset() {
   entries_.clear();
   faults_.clear();
-  std::fill(waited_.begin(), waited_.end(), 0);
 }
 
 void ShareDecoder::set_entries(std::uint32_t program, std::size_t entries) {
@@ -90,11 +86,6 @@ const ShareFault& ShareDecoder::fault_of(std::uint32_t program) const {
   return *std::ranges::find(faults_, program, &ShareFault::program);
 }
 
-Cycles ShareDecoder::waited(int early) const {
-  const auto first = waited_.begin() + std::ptrdiff_t{early} * kCoresMax;
-  return std::accumulate(first, first + kCoresMax, Cycles{0});
-}
-
 bool ShareDecoder::join(Entry& entry, int member, const CardRequest& request, std::uint32_t ticket,
                         Cycles since) {
   const std::uint64_t bit = std::uint64_t{1} << member;
@@ -117,12 +108,9 @@ bool ShareDecoder::join(Entry& entry, int member, const CardRequest& request, st
   return true;
 }
 
-void ShareDecoder::complete(const Entry& entry, int last, Cycles now) {
+void ShareDecoder::complete(const Entry& entry, int last) {
   completed_ = entry;
-  for (std::uint64_t rest = entry.here; rest != 0; rest &= rest - 1) {
-    const auto member = static_cast<std::size_t>(std::countr_zero(rest));
-    waited_[member * kCoresMax + static_cast<std::size_t>(last)] += now - entry.came[member];
-  }
+  completed_.last = last;
 }
 
 ShareDecoder::Came ShareDecoder::come(int member, std::uint64_t expected,
@@ -136,7 +124,7 @@ ShareDecoder::Came ShareDecoder::come(int member, std::uint64_t expected,
     Entry entry{.request = request, .opener = member, .expected = expected};
     if (std::has_single_bit(expected)) {
       if (!join(entry, member, request, ticket, since)) return Came::kFault;
-      complete(entry, member, now);
+      complete(entry, member);
       return Came::kComplete;
     }
     if (full(request.share.program)) return Came::kNoRoom;
@@ -146,7 +134,7 @@ ShareDecoder::Came ShareDecoder::come(int member, std::uint64_t expected,
   }
   if (!join(*found, member, request, ticket, since)) return Came::kFault;
   if (found->here != found->expected) return Came::kWaits;
-  complete(*found, member, now);
+  complete(*found, member);
   entries_.erase(found);
   return Came::kComplete;
 }
@@ -156,7 +144,7 @@ void ShareDecoder::begin_together(const CardRequest& request, std::uint64_t expe
 }
 
 ShareDecoder::Came ShareDecoder::come_together(int member, const CardRequest& request,
-                                               std::uint32_t ticket, Cycles since, Cycles now) {
+                                               std::uint32_t ticket, Cycles since) {
   if (!join(completed_, member, request, ticket, since)) return Came::kFault;
   if (completed_.here != completed_.expected) return Came::kWaits;
   int last = member;
@@ -165,7 +153,7 @@ ShareDecoder::Came ShareDecoder::come_together(int member, const CardRequest& re
     const auto at = static_cast<std::size_t>(other);
     if (completed_.came[at] > completed_.came[static_cast<std::size_t>(last)]) last = other;
   }
-  complete(Entry(completed_), last, now);
+  completed_.last = last;
   return Came::kComplete;
 }
 

@@ -5,8 +5,7 @@
 //   member 1 ─ share 3, request 7 ─► [ is the last    ] ─► one request for all
 //
 // The members of a share issue the same requests in the same order (the verifier of a program sees to
-// that), so an entry is found by share and sequence. Who comes early waits; how long is accounted, with
-// the member that came last.
+// that), so an entry is found by share and sequence. Who comes early waits for the member that comes last.
 //
 // The table is bounded. One who finds it full waits where it is, at the head of its port. There the
 // members of a request find each other without an entry once all of them are at the heads of their
@@ -50,6 +49,7 @@ class ShareDecoder {
     CardRequest request;  // as the opener told it
     int opener = 0;
     std::uint64_t expected = 0, here = 0;  // members
+    int last = 0;                          // of one that is complete: who came last
     std::array<Cycles, kCoresMax> came{};
     std::array<std::uint32_t, kCoresMax> tickets{};
   };
@@ -74,8 +74,7 @@ class ShareDecoder {
             Cycles now, Cycles since = kNever);
   // For members who come together, in a cycle in which the table is full: uses no entry.
   void begin_together(const CardRequest& request, std::uint64_t expected);
-  Came come_together(int member, const CardRequest& request, std::uint32_t ticket, Cycles since,
-                     Cycles now);
+  Came come_together(int member, const CardRequest& request, std::uint32_t ticket, Cycles since);
   const Entry& completed() const { return completed_; }
 
   bool full(std::uint32_t program = 0) const;
@@ -86,16 +85,11 @@ class ShareDecoder {
   }
   bool faulty(std::uint32_t program) const;
   const ShareFault& fault_of(std::uint32_t program) const;  // of one that is faulty
-  // How long `early` has waited in all for requests in which `last` was the last.
-  Cycles waited(int early, int last) const {
-    return waited_[static_cast<std::size_t>(early) * kCoresMax + static_cast<std::size_t>(last)];
-  }
-  Cycles waited(int early) const;
 
  private:
   bool join(Entry& entry, int member, const CardRequest& request, std::uint32_t ticket,
             Cycles since);
-  void complete(const Entry& entry, int last, Cycles now);
+  void complete(const Entry& entry, int last);
 
   const std::size_t entries_max_;
   std::vector<std::size_t> entries_of_;  // by program; missing: all
@@ -103,7 +97,6 @@ class ShareDecoder {
   std::vector<Entry> entries_;  // oldest first
   Entry completed_;
   std::vector<ShareFault> faults_;  // at most one of a program
-  std::vector<Cycles> waited_;      // early x last
 };
 
 }  // namespace tessera::engines

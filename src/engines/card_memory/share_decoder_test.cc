@@ -35,9 +35,10 @@ TEST(ShareDecoder, TheLastMemberCompletesTheRequest) {
     EXPECT_EQ(decoder.completed().tickets[member], 10 + member);
   }
   EXPECT_TRUE(decoder.entries().empty());
-  EXPECT_EQ(decoder.waited(1, 2), 30);
-  EXPECT_EQ(decoder.waited(0, 2), 25);
-  EXPECT_EQ(decoder.waited(2), 0);
+  EXPECT_EQ(decoder.completed().last, 2);
+  EXPECT_EQ(decoder.completed().came[1], 100);
+  EXPECT_EQ(decoder.completed().came[0], 105);
+  EXPECT_EQ(decoder.completed().came[2], 130);
 }
 
 TEST(ShareDecoder, AMemberMayBeRequestsAhead) {
@@ -49,7 +50,8 @@ TEST(ShareDecoder, AMemberMayBeRequestsAhead) {
   EXPECT_EQ(decoder.completed().tickets[0], 0u);
   EXPECT_EQ(decoder.come(1, 0b11, second.request, 3, 10), Came::kComplete);
   EXPECT_EQ(decoder.completed().tickets[0], 1u);
-  EXPECT_EQ(decoder.waited(0, 1), 8 + 8);
+  EXPECT_EQ(decoder.completed().last, 1);
+  EXPECT_EQ(decoder.completed().came[0], 2);
 }
 
 TEST(ShareDecoder, AShareOfOneMemberIsCompleteAtOnceWhateverIsInTheTable) {
@@ -75,10 +77,11 @@ TEST(ShareDecoder, MembersWhoComeTogetherNeedNoEntry) {
   const SharedBytes one(1), two(2);
   EXPECT_EQ(decoder.come(2, 0b101, one.request, 0, 1), Came::kWaits);
   decoder.begin_together(two.request, 0b11);
-  EXPECT_EQ(decoder.come_together(0, two.request, 7, 4, 20), Came::kWaits);
-  EXPECT_EQ(decoder.come_together(1, two.request, 8, 20, 20), Came::kComplete);
+  EXPECT_EQ(decoder.come_together(0, two.request, 7, 4), Came::kWaits);
+  EXPECT_EQ(decoder.come_together(1, two.request, 8, 20), Came::kComplete);
   EXPECT_EQ(decoder.completed().tickets[0], 7u);
-  EXPECT_EQ(decoder.waited(0, 1), 16);
+  EXPECT_EQ(decoder.completed().last, 1);
+  EXPECT_EQ(decoder.completed().came[0], 4);
   EXPECT_EQ(decoder.entries().size(), 1u);
 }
 

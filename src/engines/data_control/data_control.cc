@@ -254,9 +254,12 @@ Cycles DataControl::first_step_met_at(RunTaskId id, bool kernels_only) const {
   return met;
 }
 
-Activity DataControl::blocked_by(Box engine, Cycles now) const {
+Doing DataControl::blocked_by(Box engine, Cycles now) const {
   const Wait& wait = waits_[engine];
-  if (!wait.waiting || wait.never || wait.remote) return Activity::kBlockedDependency;
+  if (wait.waiting && wait.remote) {
+    return {Activity::kBlockedDependency, static_cast<std::int32_t>(wait.core)};
+  }
+  if (!wait.waiting || wait.never) return Activity::kBlockedDependency;
   const isa::TaskDescriptor* other = tasks_[wait.task].descriptor;
   if (other == nullptr || tasks_[wait.task].entered_at == now) return Activity::kBlockedDependency;
   if (isa::is_message_engine(other->engine)) return Activity::kBlockedMessage;

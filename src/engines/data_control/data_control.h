@@ -117,8 +117,8 @@ class DataControl {
   // From which cycle on the dependencies of a task's first step are met, or only those on the
   // kernel DMA; they are. A counter that went on since then counts by its last change.
   Cycles first_step_met_at(RunTaskId id, bool kernels_only) const;
-  // What a refused engine waits for: busy memory or another engine.
-  Activity blocked_by(Box engine, Cycles now) const;
+  // What a refused engine waits for: busy memory, another engine or another core.
+  Doing blocked_by(Box engine, Cycles now) const;
   // Step `step` is done on all engines and its results are in memory; with the last one the entry
   // is dropped.
   void finish_step(RunTaskId id, std::int64_t step, Cycles now);

@@ -25,7 +25,7 @@ void StepEngine::reset(bool timing_only) {
   account_.reset();
 }
 
-void StepEngine::enter(Cycles now, Activity activity) {
+void StepEngine::enter(Cycles now, Doing doing) {
   // A task's times are those of the engine that leads it.
   EngineTaskTimes* times = nullptr;
   if (active_) {
@@ -35,7 +35,7 @@ void StepEngine::enter(Cycles now, Activity activity) {
     const InFlight& step = free_at_ > now ? in_flight_.back() : in_flight_.front();
     if (step.leads) times = &control().times(step.task);
   }
-  account_.enter(now, activity, times);
+  account_.enter(now, doing, times);
 }
 
 Cycles StepEngine::step(Cycles now) {

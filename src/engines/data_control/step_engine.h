@@ -148,7 +148,7 @@ class StepEngine {
     return blocked_until_ > now ? Activity::kBlockedPorts : Activity::kBusy;
   }
   void end_task(const isa::TaskDescriptor& task, Cycles now, Cycles shadow, Cycles spacing);
-  void enter(Cycles now, Activity activity);
+  void enter(Cycles now, Doing doing);
 
   const Wiring wiring_;
   bool timing_only_ = false;

@@ -236,7 +236,7 @@ Cycles DmaEngine::settle(Cycles now) {
   } else if (active_) {
     times = &wiring_.control->times(task_);
   }
-  Activity activity = Activity::kIdle;
+  Doing activity = Activity::kIdle;
   if (!steps_.empty()) {
     // All its requests wait while the channel serves others?
     const bool starved = !in_flight_.empty() && port.seen(now) == 0 && finish_at_.empty();
@@ -246,7 +246,7 @@ Cycles DmaEngine::settle(Cycles now) {
     }
     activity = starved ? Activity::kBlockedMemory : Activity::kBusy;
   } else if (active_) {
-    activity = refused_ ? wiring_.control->blocked_by(wiring_.box, now) : Activity::kBusy;
+    activity = refused_ ? wiring_.control->blocked_by(wiring_.box, now) : Doing(Activity::kBusy);
   }
   // Not while it has no step in flight: blocked_until_ is not behind the end of the last one.
   if (blocked_until_ > now) {

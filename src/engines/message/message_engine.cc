@@ -109,13 +109,13 @@ Cycles MessageEngine::settle(Cycles now) {
   } else if (active_) {
     times = &wiring_.control->times(task_);
   }
-  Activity activity = Activity::kIdle;
+  Doing activity = Activity::kIdle;
   if (taken_at_ > now || (active_ && configuring)) {
     activity = Activity::kBusy;
   } else if (!steps_.empty()) {
     activity = Activity::kBlockedMessage;  // the port is done, the last bytes are on their way
   } else if (active_) {
-    activity = refused_ ? wiring_.control->blocked_by(wiring_.box, now) : Activity::kBusy;
+    activity = refused_ ? wiring_.control->blocked_by(wiring_.box, now) : Doing(Activity::kBusy);
   }
   account_.enter(now, activity, times);
   return next;

@@ -11,6 +11,7 @@
 
 #include "network/network.h"
 #include "report/card_use.h"
+#include "report/core_waits.h"
 #include "report/layer_json.h"
 #include "tools/run/images.h"
 #include "tools/run/output.h"
@@ -234,6 +235,39 @@ std::string wire_table(const RunResult& run, const CardUse& use) {
   return table.text(kCoresReportWidth);
 }
 
+constexpr int kWaitsShown = 6;  // of each kind
+
+// The longest of each kind; the rest is in --json.
+std::string wait_table(const RunResult& run) {
+  if (run.waits.empty()) return "nobody waited for another core, or for what they have in common\n";
+  TextTable table({"waits", "for", "loads of the layer", "cycles"});
+  std::int64_t left = 0, left_cycles = 0;
+  for (const char* const kind : {"core", "share", "link"}) {
+    int shown = 0;
+    for (const CoreWait& wait : run.waits) {
+      if (wait.kind != kind) continue;
+      if (++shown > kWaitsShown) {
+        ++left;
+        left_cycles += wait.cycles;
+        continue;
+      }
+      table.add({wait.who, wait.what, wait.layer.empty() ? "-" : wait.layer,
+                 with_separators(wait.cycles)});
+    }
+  }
+  std::string text = table.text(kCoresReportWidth);
+  if (left > 0) {
+    text += fmt::format("and {} more, {} cycles (--json has them)\n", with_separators(left),
+                        with_separators(left_cycles));
+  }
+  return text +
+         "an engine waits for a step of another core; requests of a core, or of the cores of a "
+         "group, "
+         "for the last\nof those that load the same bytes, or for a channel or wire that others "
+         "have: "
+         "summed over requests\n";
+}
+
 void print_text(const Network& network, const CoresArguments& cores, const RunResult& run,
                 const CardUse& use, const std::vector<OtherRun>& others) {
   show_lines(layer_table(run, use, other_splits(run, others)));
@@ -261,7 +295,8 @@ void print_text(const Network& network, const CoresArguments& cores, const RunRe
       "{} bytes on the ring, {} between cards\n\n",
       with_separators(totals.dram), with_separators(totals.merged), with_separators(totals.ring),
       with_separators(totals.network));
-  show_lines(fmt::format("{}\n{}\n", core_table(run, use), wire_table(run, use)));
+  show_lines(
+      fmt::format("{}\n{}\n{}\n", core_table(run, use), wire_table(run, use), wait_table(run)));
   show_lines(
       fmt::format("{}{} cycles on {} cores of {} card{}, split {}: {:.1f} us at {} MHz{}\n",
                   placement_text(network.placement()), with_separators(run.cycles), cores.cores,
@@ -303,7 +338,8 @@ nlohmann::json report_json(const CoresReport& arguments, const Network& network,
                              {"ring_bytes", totals.ring},
                              {"network_bytes", totals.network},
                              {"layers", layers_json(run, other_splits(run, others))},
-                             {"engines", engines_json(run)}};
+                             {"engines", engines_json(run)},
+                             {"waits", report::waits_json(run)}};
   for (const OtherRun& other : others) {
     nlohmann::json& entry = document["others"][core_split_name(other.split)];
     if (other.error.empty()) {

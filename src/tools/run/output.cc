@@ -8,6 +8,7 @@
 
 #include "arith/rounding.h"
 #include "base/output_file.h"
+#include "report/core_waits.h"
 #include "tools/files/tensor_file.h"
 #include "tools/terminal/console.h"
 
@@ -174,7 +175,10 @@ nlohmann::json run_json(const RunArguments& arguments,
                              {"engines", engines_json(run)},
                              {"outputs", std::move(list)}};
   arguments.cores.add_to(document);
-  if (run.cores.size() > 1) document["cores_with_work"] = cores_with_work(run);
+  if (run.cores.size() > 1) {
+    document["cores_with_work"] = cores_with_work(run);
+    document["waits"] = report::waits_json(run);
+  }
   if (arguments.no_host_time) {
     document["not_counted"] = {"host steps", "transfers"};
   } else {
