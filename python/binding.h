@@ -21,6 +21,7 @@
 #include <variant>
 #include <vector>
 
+#include "tessera/cluster.h"
 #include "tessera/memory.h"
 #include "tessera/picture.h"
 #include "tessera/runtime.h"
@@ -51,6 +52,8 @@ template <>
 inline constexpr bool kBound<VirtualCard> = true;
 template <>
 inline constexpr bool kBound<VirtualProcessor> = true;
+template <>
+inline constexpr bool kBound<Cluster> = true;
 
 }  // namespace tessera::python
 
@@ -241,5 +244,6 @@ void define_tasks(py::module_& module);
 void define_pipelines(py::module_& module);
 void define_memory(py::module_& module);
 void define_cards(py::module_& module);
+void define_clusters(py::module_& module);
 
 }  // namespace tessera::python

@@ -229,6 +229,7 @@ PYBIND11_MODULE(_native, module) {
   module.attr("__version__") = tessera::version();
   tessera::python::define_errors(module);
   tessera::python::define_cards(module);  // which sessions and devices name
+  tessera::python::define_clusters(module);
   tessera::python::define_networks(module);
   tessera::python::define_dynamic(module);
   tessera::python::define_formats(module);

@@ -68,10 +68,10 @@ ALONE = {"isa", "engines", "card"}
 LINKED_BESIDES = {"c": {"arith", "network", "runtime"}, "serve": {"runtime"}}
 # Public headers that are for applications: nothing below the runtime knows of them.
 APPLICATION_HEADERS = {"tessera/session.h", "tessera/shared_session.h", "tessera/runtime.h",
-                       "tessera/memory.h", "tessera/virtual_card.h",
+                       "tessera/memory.h", "tessera/virtual_card.h", "tessera/cluster.h",
                        "tessera/card_schedule.h",
                        "tessera/dynamic_pipeline.h", "tessera/growing_pipeline.h", "tessera/picture.h", "tessera/tessera.h", "tessera/tessera_c.h",
-                       "tessera/tessera_dynamic_c.h", "tessera/tessera_growing_c.h"}
+                       "tessera/tessera_dynamic_c.h", "tessera/tessera_growing_c.h", "tessera/tessera_cluster_c.h"}
 ABOVE_DEVICES = {"runtime", "c", "report", "serve", "tools"}
 
 

@@ -3,6 +3,7 @@
 
 #include "tessera/card_schedule.h"
 #include "tessera/card_status.h"
+#include "tessera/cluster.h"
 #include "tessera/device_kind.h"
 #include "tessera/dynamic_network.h"
 #include "tessera/dynamic_pipeline.h"

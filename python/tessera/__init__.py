@@ -2,13 +2,13 @@
 import os
 
 from . import _native
-from ._native import (Block, Device, DynamicNetwork, DynamicPipeline, DynamicSession, DynamicStream, Error,
+from ._native import (Block, Cluster, Device, DynamicNetwork, DynamicPipeline, DynamicSession, DynamicStream, Error,
                       GrowingPipeline, GrowingSession, GrowingStream, Job, Layers, LiveView, Memory, Model, Network,
                       Operation, Pipeline, Result, Runtime, SharedSession, Stage,
                       Stream, Task, VirtualCard, VirtualProcessor, __version__, choose_formats, default_stages, load, picture_input, read_picture,
                       resize_picture, wait_any, write_png)
 
-__all__ = ["Block", "Device", "DynamicNetwork", "DynamicPipeline", "DynamicSession", "DynamicStream", "Error",
+__all__ = ["Block", "Cluster", "Device", "DynamicNetwork", "DynamicPipeline", "DynamicSession", "DynamicStream", "Error",
            "GrowingPipeline", "GrowingSession", "GrowingStream", "Job", "Layers", "LiveView", "Memory", "Model", "Network",
            "Operation", "Pipeline", "Result", "Runtime", "Session", "SharedSession", "Stage",
            "Stream", "Task", "VirtualCard", "VirtualProcessor", "__version__", "choose_formats", "default_stages", "load", "picture_input", "read_picture",

@@ -489,6 +489,35 @@ class VirtualCard:
     @property
     def status(self) -> CardStatus: ...
 
+class ClusterPlace(TypedDict):
+    node: str
+    card: int
+    cores: list[int]
+
+class ClusterAllocation(TypedDict):
+    name: str
+    tenant: str
+    state: str  # "placed", "waits" for a node with room, "unreachable"
+    places: list[ClusterPlace]  # of each of its cards
+    cores: int  # that it has, or waits for
+    arch: str
+    memory_bytes: int
+    weight: int
+    epoch: int  # larger with each node that it comes to
+    device: str  # for Session, Runtime, Device(cluster=...)
+
+# The processors that a tenant has in a cluster. What is acquired stays until it is released, also behind the end of the process.
+class Cluster:
+    # "cluster:HOST:PORT[,HOST:PORT...][?tenant=T&token_file=F...]"
+    def __init__(self, address: str) -> None: ...
+    # cores 0: all of so many cards.
+    def acquire(self, *, name: str = "", cores: int = 1, cards: int = 1, arch: str = "", node: str = "",
+                memory_bytes: int = 0, weight: int = 1) -> ClusterAllocation: ...
+    def resize(self, name: str, cores: int) -> ClusterAllocation: ...
+    def release(self, name: str) -> None: ...
+    @property
+    def allocations(self) -> list[ClusterAllocation]: ...
+
 class Model:
     @property
     def network(self) -> Network: ...

@@ -91,6 +91,11 @@ class TlsStream : public ByteStream {
       if (first.state != IoState::kDone) return first;
     }
     const int done = SSL_do_handshake(ssl_);
+    // They may have come when nothing was there to be looked at.
+    if (done != 1 && !is_tls_ && ERR_GET_REASON(ERR_peek_error()) == SSL_R_WRONG_VERSION_NUMBER) {
+      ERR_clear_error();
+      return refuse_plain_peer();
+    }
     if (done != 1) return result_of(done, "TLS");
     if (X509* const certificate = SSL_get1_peer_certificate(ssl_)) {
       peer_.certificate_name = common_name(certificate);
@@ -148,6 +153,9 @@ class TlsStream : public ByteStream {
     is_tls_ = !is_frame;
     if (!is_frame) return {.state = IoState::kDone};
     if (known < sizeof bytes) return {};
+    return refuse_plain_peer();
+  }
+  IoResult refuse_plain_peer() {
     // What lies unread when a socket is closed takes what was sent with it.
     unsigned char rest[256];
     while (::recv(number_, rest, sizeof rest, 0) > 0) {

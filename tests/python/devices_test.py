@@ -45,6 +45,19 @@ class OnACluster(unittest.TestCase):
                 numpy.testing.assert_array_equal(job.wait()[0], expected)
             with self.assertRaisesRegex(tessera.Error, "17 cores are wanted"):
                 tessera.Session(network, name.replace("cores=4", "cores=17"))
+            del stream, runtime, session
+            mine = tessera.Cluster(name.split("?")[0])
+            taken = mine.acquire(name="mine", cores=2)
+            self.assertEqual([taken["name"], taken["state"], taken["cores"]], ["mine", "placed", 2])
+            session = tessera.Session(network, taken["device"])
+            numpy.testing.assert_array_equal(session.run(values())[0], expected)
+            self.assertEqual(mine.resize("mine", 5)["cores"], 5)
+            numpy.testing.assert_array_equal(session.run(values())[0], expected)
+            listed = [one for one in mine.allocations if one["name"] == "mine"]
+            self.assertEqual([len(one["places"][0]["cores"]) for one in listed], [5])
+            mine.release("mine")
+            with self.assertRaisesRegex(tessera.Error, "'mine'"):
+                mine.release("mine")
         finally:
             cluster.terminate()
             cluster.communicate()

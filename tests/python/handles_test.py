@@ -227,6 +227,11 @@ class Forks(unittest.TestCase):
         self.assertEqual(self.in_child(all_of_them), "no error")
         self.assertTrue((job.wait()[0] == values()).all())
 
+    def test_a_cluster_of_the_parent_is_an_error(self):
+        mine = tessera.Cluster("cluster:127.0.0.1:1?patience=0")
+        self.assertEqual(self.in_child(lambda: mine.allocations),
+                         "Error: " + FORKED.format("connection to a cluster"))
+
     def test_a_child_that_ends_as_python_ends_does_not_hang(self):
         ran = subprocess.run([sys.executable, "-c", PROGRAM_THAT_FORKS], timeout=120)
         self.assertEqual(ran.returncode, 3)
