@@ -43,6 +43,7 @@ struct ClusterPlace {
   std::vector<int> cores;
 };
 
+// An allocation as it was when it was asked for.
 struct ClusterAllocation {
   std::string name, tenant;
   // "placed"; "waits" for a node with room (what it had is gone, or it was never there); "unreachable": its node is
@@ -67,6 +68,7 @@ class Cluster {
   // Asks nobody yet.
   static Result<Cluster> connect(const std::string& address);
 
+  // Cores of its own, until they are released; where there is no room for them, the error says what there is.
   Result<ClusterAllocation> acquire(const ClusterRequest& request = {}) const;
   // Other cores, 1 or more, of which it keeps what it can; runs that are under way end on the old ones. Where there
   // is no room for them it keeps what it has.

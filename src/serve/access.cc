@@ -64,10 +64,11 @@ class Tenant {
   // A bucket that fills with requests_per_second, and holds those of one second.
   std::optional<Failure> enter() {
     const std::lock_guard lock(mutex_);
-    if (options_.requests_at_once > 0 && at_once_ >= options_.requests_at_once) {
+    if (options_.requests_at_once > 0 && statistics_.pending >= options_.requests_at_once) {
+      ++statistics_.refused;
       return Failure{Problem::kQuota,
                      fmt::format("tenant '{}' has {} requests on their way, which is its limit",
-                                 options_.name, at_once_)};
+                                 options_.name, statistics_.pending)};
     }
     if (options_.requests_per_second > 0) {
       const Clock::time_point now = Clock::now();
@@ -76,25 +77,40 @@ class Tenant {
       there_ = std::min(there_, std::max(1.0, rate));
       filled_ = now;
       if (there_ < 1) {
+        ++statistics_.refused;
         return Failure{Problem::kQuota, fmt::format("tenant '{}' may make {} requests a second",
                                                     options_.name, rate)};
       }
       there_ -= 1;
     }
-    ++at_once_;
+    ++statistics_.pending;
     return {};
   }
   void leave() {
     const std::lock_guard lock(mutex_);
-    --at_once_;
+    --statistics_.pending;
+  }
+  void note_answer(std::chrono::nanoseconds time, std::chrono::nanoseconds device) {
+    const std::lock_guard lock(mutex_);
+    ++statistics_.answered;
+    statistics_.time += time;
+    statistics_.device += device;
+  }
+  void note_failure() {
+    const std::lock_guard lock(mutex_);
+    ++statistics_.failed;
+  }
+  TenantStatistics statistics() const {
+    const std::lock_guard lock(mutex_);
+    return statistics_;
   }
 
  private:
   const TenantOptions options_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   double there_;
   Clock::time_point filled_ = Clock::now();
-  int at_once_ = 0;
+  TenantStatistics statistics_;
 };
 
 std::string Client::name() const { return tenant == nullptr ? "" : tenant->options().name; }
@@ -110,6 +126,12 @@ std::optional<Failure> Client::enter() const {
 }
 void Client::leave() const {
   if (tenant != nullptr) tenant->leave();
+}
+void Client::note_answer(std::chrono::nanoseconds time, std::chrono::nanoseconds device) const {
+  if (tenant != nullptr) tenant->note_answer(time, device);
+}
+void Client::note_failure() const {
+  if (tenant != nullptr) tenant->note_failure();
 }
 
 namespace {
@@ -235,6 +257,15 @@ Result<Client> Access::client_of(std::string_view authorization, const std::stri
     return invalid("its token is nobody's");
   }
   return Client{std::move(tenant)};
+}
+
+std::map<std::string, TenantStatistics> Access::statistics(const Client& client) const {
+  std::map<std::string, TenantStatistics> statistics;
+  for (const Entry& entry : entries_) {
+    if (!client.is_operator() && entry.tenant != client.tenant) continue;
+    statistics.emplace(entry.tenant->options().name, entry.tenant->statistics());
+  }
+  return statistics;
 }
 
 void Access::note(const std::string& tenant, const std::string& what,

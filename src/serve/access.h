@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -34,6 +35,16 @@ struct TenantOptions {
 
 class Tenant;
 
+// What became of a tenant's requests for inference since the service began.
+struct TenantStatistics {
+  std::int64_t answered = 0, failed = 0;
+  std::int64_t refused = 0;  // beyond its limits
+  std::int64_t pending = 0;  // that have no answer yet
+  std::chrono::nanoseconds time{
+      0};  // from the bytes of requests that were answered to their answers
+  std::chrono::nanoseconds device{0};  // of them: in runs; of a batch its share
+};
+
 // Who asks. One without a tenant may do everything: there is no token file.
 struct Client {
   std::shared_ptr<Tenant> tenant = {};  // shared with requests on their way
@@ -46,6 +57,9 @@ struct Client {
   // Of a request for inference; the failure names the limit. leave() follows where there is none.
   std::optional<Failure> enter() const;
   void leave() const;
+  // Of one that entered, before it leaves: it took so long, of that in runs; or it failed.
+  void note_answer(std::chrono::nanoseconds time, std::chrono::nanoseconds device) const;
+  void note_failure() const;
 };
 
 // A line for each refusal: JSON, without its end.
@@ -63,6 +77,8 @@ class Access {
   Result<Client> client_of(std::string_view authorization, const std::string& what) const;
   // A line: who was refused what, and why.
   void note(const std::string& tenant, const std::string& what, const std::string& why) const;
+  // Of those whose figures the client may see, by name.
+  std::map<std::string, TenantStatistics> statistics(const Client& client) const;
 
  private:
   using Digest = std::array<unsigned char, 32>;

@@ -64,6 +64,28 @@ TEST(Access, HoldsATenantToItsLimits) {
   EXPECT_THAT(root.enter()->message, HasSubstr("may make 1 requests a second"));
 }
 
+TEST(Access, CountsWhatTenantsAskForAndShowsThemTheirOwn) {
+  const auto access = Access::parse(kFile).value();
+  const Client one = access->client_of("Bearer 0123456789abcdef", "a").value();
+  const Client root = access->client_of("Bearer fedcba9876543210", "a").value();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(one.enter().has_value(), i == 2);
+  one.note_answer(std::chrono::nanoseconds(700), std::chrono::nanoseconds(300));
+  one.leave();
+  EXPECT_EQ(access->statistics(one).at("one").pending, 1);
+  one.note_failure();
+  one.leave();
+  const auto own = access->statistics(one);
+  ASSERT_EQ(own.size(), 1u);
+  EXPECT_EQ(own.at("one").answered, 1);
+  EXPECT_EQ(own.at("one").failed, 1);
+  EXPECT_EQ(own.at("one").refused, 1);
+  EXPECT_EQ(own.at("one").pending, 0);
+  EXPECT_EQ(own.at("one").time.count(), 700);
+  EXPECT_EQ(own.at("one").device.count(), 300);
+  EXPECT_EQ(access->statistics(root).size(), 2u);
+  EXPECT_EQ(access->statistics({}).size(), 2u);  // at the port for metrics alone
+}
+
 TEST(Access, SharesMemoryByTheBeginningOfItsKey) {
   const auto access = Access::parse(R"({"tenants": [
       {"name": "one", "token": "0123456789abcdef", "shared_memory": ["/one_", "also_"]},

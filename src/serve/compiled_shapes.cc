@@ -114,6 +114,12 @@ void set_cycles(CompiledModel& compiled, const ModelConfig& config) {
   const auto run = session->run(zeros);
   if (!run.ok()) return;
   compiled.cycles = run->cycles + run->host_cycles + run->transfer_cycles;
+  for (const EngineUse& engine : run->engines) {
+    if (engine.kind != "neural" || engine.index != 0 || engine.core < 0) continue;
+    const auto core = static_cast<std::size_t>(engine.core);
+    if (core >= compiled.core_busy.size()) compiled.core_busy.resize(core + 1);
+    compiled.core_busy[core] += engine.busy;
+  }
   if (config.pace <= 0 || run->clock_hertz == 0) return;
   constexpr double kNanoseconds = 1e9;
   compiled.modelled =

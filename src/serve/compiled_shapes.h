@@ -28,6 +28,7 @@ struct CompiledModel {
   const std::vector<Shape> input_shapes;
   // Of a run on sim, known before the first: 0 elsewhere.
   std::int64_t cycles = 0;
+  std::vector<std::int64_t> core_busy = {};  // of them those in which each core's array works
   std::chrono::nanoseconds modelled{0};      // these cycles, at the pace
   std::atomic<std::int64_t> measured_ns{0};  // a moving mean of runs; 0: none yet
 

@@ -1,6 +1,7 @@
 // What became of a request for inference, and how its answer is made of that.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,6 +26,7 @@ struct InferOutcome {
   std::vector<Tensor> outputs;                  // all of the network's
   std::shared_ptr<const AnsweringModel> model;  // shared by its answers; null: there is none
   std::optional<Failure> failure;
+  std::chrono::nanoseconds device_time{0};  // of its run; of one that answers several, its share
 };
 
 using Send = std::function<void()>;

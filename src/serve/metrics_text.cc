@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <iterator>
+#include <map>
 #include <utility>
 
 namespace tessera::serve {
@@ -50,6 +51,27 @@ class Text {
     }
   }
 
+  void cores(const char* name, const char* help) {
+    head(name, help, "counter");
+    for (const OfModel& model : models_) {
+      const std::vector<std::int64_t>& busy = model.statistics.core_busy;
+      for (std::size_t core = 0; core < busy.size(); ++core) {
+        line(name, fmt::format("{},core=\"{}\"", model.labels, core),
+             static_cast<double>(busy[core]));
+      }
+    }
+  }
+
+  using Tenants = std::map<std::string, TenantStatistics>;
+  using OfTenant = double (*)(const TenantStatistics&);
+  void tenants(const char* name, const char* help, const char* type, const Tenants& all,
+               OfTenant value) {
+    head(name, help, type);
+    for (const auto& [tenant, statistics] : all) {
+      line(name, fmt::format("tenant=\"{}\"", escaped(tenant)), value(statistics));
+    }
+  }
+
   using Buckets = TimeBuckets ModelStatistics::Parts::*;
   void histogram(const char* name, const char* help,
                  const std::vector<std::pair<std::string, Buckets>>& parts) {
@@ -88,9 +110,29 @@ class Text {
   std::string text_;
 };
 
+// None without a token file.
+void add_tenants(const std::map<std::string, TenantStatistics>& tenants, Text& text) {
+  if (tenants.empty()) return;
+  using Of = TenantStatistics;
+  text.tenants("tessera_serve_tenant_requests_total", "A tenant's requests with an answer.",
+               "counter", tenants, [](const Of& of) { return static_cast<double>(of.answered); });
+  text.tenants("tessera_serve_tenant_failures_total", "Its requests that failed.", "counter",
+               tenants, [](const Of& of) { return static_cast<double>(of.failed); });
+  text.tenants("tessera_serve_tenant_refused_total", "Its requests beyond its limits.", "counter",
+               tenants, [](const Of& of) { return static_cast<double>(of.refused); });
+  text.tenants("tessera_serve_tenant_pending", "Its requests that have no answer yet.", "gauge",
+               tenants, [](const Of& of) { return static_cast<double>(of.pending); });
+  text.tenants("tessera_serve_tenant_seconds_total", "Time of its answered requests.", "counter",
+               tenants, [](const Of& of) { return seconds(of.time); });
+  text.tenants("tessera_serve_tenant_busy_seconds_total",
+               "Of that in runs; of a run that answers several, its share.", "counter", tenants,
+               [](const Of& of) { return seconds(of.device); });
+}
+
 }  // namespace
 
-std::string metrics_text(const std::vector<std::shared_ptr<ServedModel>>& models) {
+std::string metrics_text(const std::vector<std::shared_ptr<ServedModel>>& models,
+                         const std::map<std::string, TenantStatistics>& tenants) {
   Text text(models);
   const auto count = [](std::int64_t ModelStatistics::* of) {
     return [of](const ModelStatistics& all) { return static_cast<double>(all.*of); };
@@ -120,6 +162,9 @@ std::string metrics_text(const std::vector<std::shared_ptr<ServedModel>>& models
                {"part=\"output\"", time(&ModelStatistics::output)}});
   text.family("tessera_serve_cycles_total", "Simulated cycles of answered requests.", "counter",
               {{"", count(&ModelStatistics::cycles)}});
+  text.cores(
+      "tessera_serve_core_busy_cycles_total",
+      "Of tessera_serve_cycles_total, by core: those in which its array worked; not on a cluster.");
   text.family("tessera_serve_pending", "Requests that have no answer yet.", "gauge",
               {{"", count(&ModelStatistics::pending)}});
   text.family("tessera_serve_runs_total", "Runs of the device; one of a batch answers several.",
@@ -141,6 +186,7 @@ std::string metrics_text(const std::vector<std::shared_ptr<ServedModel>>& models
                   {"part=\"input\"", &Parts::input},
                   {"part=\"infer\"", &Parts::infer},
                   {"part=\"output\"", &Parts::output}});
+  add_tenants(tenants, text);
   return text.take();
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "serve/failure.h"
 
@@ -52,7 +53,9 @@ struct ModelStatistics {
   std::map<std::int64_t, Batch> batches;  // by rows: runs, not requests
   std::int64_t runs = 0;
   std::int64_t pending = 0;
-  std::int64_t cycles = 0;             // simulated; 0 on host
+  std::int64_t cycles = 0;  // simulated; 0 on host
+  // Of a processor of this machine, by core: of `cycles` those in which its array worked.
+  std::vector<std::int64_t> core_busy = {};
   std::int64_t last_inference_ms = 0;  // since 1970; 0: none
   std::chrono::nanoseconds busy{0};    // of all instances
   int instances = 1;

@@ -251,6 +251,9 @@ void ServedModel::note_run(CompiledModel& compiled, const RunTimes& times) {
   const std::lock_guard lock(mutex_);
   ++statistics_.runs;
   statistics_.cycles += times.cycles;
+  const std::vector<std::int64_t>& busy = compiled.core_busy;
+  if (busy.size() > statistics_.core_busy.size()) statistics_.core_busy.resize(busy.size());
+  for (std::size_t core = 0; core < busy.size(); ++core) statistics_.core_busy[core] += busy[core];
   statistics_.busy += times.infer;
   const std::int64_t rows = config_.batch_max > 1 ? compiled.input_shapes[0][0] : 1;
   ModelStatistics::Batch& batch = statistics_.batches[rows];
@@ -274,8 +277,9 @@ void ServedModel::finish(OpenRequest& open, const CompiledModel& compiled,
   const nanoseconds infer = times.infer;
   const std::size_t level = level_of(open.request.priority);
   const std::string id = trace_ == nullptr ? "" : open.request.id;
-  const Send send =
-      open.encode({std::move(open.request), std::move(outputs), answering_, std::nullopt});
+  const std::int64_t rows_of_run = config_.batch_max > 1 ? compiled.input_shapes[0][0] : 1;
+  const Send send = open.encode({std::move(open.request), std::move(outputs), answering_,
+                                 std::nullopt, infer * open.rows / rows_of_run});
   const nanoseconds output = times.output + (Clock::now() - done);
   {
     const std::lock_guard lock(mutex_);
@@ -296,8 +300,7 @@ void ServedModel::finish(OpenRequest& open, const CompiledModel& compiled,
   }
   if (trace_ != nullptr) {
     trace_->add({name(), version(), id, open.begin, open.arrival - open.begin, queued, times.input,
-                 infer, output, config_.batch_max > 1 ? compiled.input_shapes[0][0] : 1,
-                 times.cycles});
+                 infer, output, rows_of_run, times.cycles});
   }
   send();
   last_answer_.store(Clock::now(), std::memory_order_relaxed);
@@ -315,7 +318,7 @@ void ServedModel::answer_failure(OpenRequest& open, Failure failure) {
     ++statistics_.failures[failure.problem];
     --statistics_.pending;
   }
-  open.encode({std::move(open.request), {}, answering_, std::move(failure)})();
+  open.encode({std::move(open.request), {}, answering_, std::move(failure), {}})();
 }
 
 }  // namespace tessera::serve

@@ -214,9 +214,16 @@ void Service::infer(const Client& client, const ModelName& name, const Parse& pa
   // What is thrown is answered, too.
   auto request = guarded("reading the request", [&] { return parse((*model)->form(), regions); });
   (*model)->infer(std::move(request), begin,
-                  [open = open_, client, encode = std::move(encode)](InferOutcome outcome) {
+                  [open = open_, client, begin, encode = std::move(encode)](InferOutcome outcome) {
+                    const bool has_failed = outcome.failure.has_value();
+                    const auto device = outcome.device_time;
                     Send send = encode(std::move(outcome));
-                    return [open, client, send = std::move(send)] {
+                    return [open, client, begin, has_failed, device, send = std::move(send)] {
+                      if (has_failed) {
+                        client.note_failure();
+                      } else {
+                        client.note_answer(std::chrono::steady_clock::now() - begin, device);
+                      }
                       client.leave();
                       send();
                       --*open;
@@ -257,7 +264,9 @@ void Service::change(const Client& client, const RepositoryChange& change, Chang
 }
 
 std::string Service::metrics(const Client& client) const {
-  return metrics_text(all_served(client));
+  return metrics_text(all_served(client), options_.access == nullptr
+                                              ? std::map<std::string, TenantStatistics>()
+                                              : options_.access->statistics(client));
 }
 
 // ---- loading

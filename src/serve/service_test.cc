@@ -179,6 +179,41 @@ TEST_F(ServiceTest, CountsRequestsAndTheirTimes) {
           "tessera_serve_request_seconds_bucket{model=\"scale\",version=\"1\",le=\"+Inf\"} 2\n"));
 }
 
+double metric(const std::string& metrics, const std::string& name) {
+  const std::size_t at = metrics.find("\n" + name + " ");
+  EXPECT_NE(at, std::string::npos) << name;
+  return at == std::string::npos ? -1 : std::stod(metrics.substr(at + name.size() + 2));
+}
+
+// By core how busy it was, in cycles, which are those of a run by itself.
+TEST_F(ServiceTest, CountsBusyCyclesByCore) {
+  write("cores/1/model.onnx", scaled(2));
+  write("cores/config.json", R"({"device": "sim", "arch": "cloud16", "cores": 2})");
+  EXPECT_EQ(ask("/v2/repository/models/cores/load", "POST").status, 200);
+  for (int i = 0; i < 3; ++i) outputs("/v2/models/cores/infer");
+  outputs("/v2/models/on_sim/infer");
+  const std::string metrics = ask("/metrics").body;
+  const Network network =
+      Network::load(folder_ + "/cores/1/model.onnx", {.arch = "cloud16"}).value();
+  Session session = Session::open(network, {.device = DeviceKind::kSim, .cores = 2}).value();
+  const RunResult run = session.run({Tensor::zeros(Format::kF32, {1, 4})}).value();
+  EXPECT_EQ(metric(metrics, R"(tessera_serve_cycles_total{model="cores",version="1"})"),
+            static_cast<double>(3 * run.cycles));
+  for (const EngineUse& engine : run.engines) {
+    if (engine.kind != "neural") continue;
+    EXPECT_EQ(metric(metrics,
+                     "tessera_serve_core_busy_cycles_total{model=\"cores\",version=\"1\","
+                     "core=\"" +
+                         std::to_string(engine.core) + "\"}"),
+              static_cast<double>(3 * engine.busy));
+  }
+  EXPECT_GE(metric(metrics,
+                   R"(tessera_serve_core_busy_cycles_total{model="on_sim",version="1",core="0"})"),
+            0);
+  EXPECT_THAT(metrics, testing::Not(HasSubstr("core_busy_cycles_total{model=\"scale\"")));
+  EXPECT_THAT(metrics, testing::Not(HasSubstr("tenant")));  // there is no token file
+}
+
 TEST_F(ServiceTest, LoadsAndUnloadsWhileItServes) {
   EXPECT_EQ(ask("/v2/repository/models/scale/unload", "POST").status, 200);
   EXPECT_EQ(ask("/v2/models/scale/infer", "POST", request()).status, 404);

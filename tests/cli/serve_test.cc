@@ -182,6 +182,9 @@ TEST(ServeCommand, SpeaksTlsAndAsksForTokens) {
   EXPECT_THAT(output_of("head -c 3000000 /dev/zero | " + curl + "/v2/models/relu/infer" + token +
                         " --data-binary @-"),
               HasSubstr("the request is no JSON"));
+  const std::string metrics = output_of(curl + "/metrics" + token);
+  EXPECT_THAT(metrics, HasSubstr("\ntessera_serve_tenant_failures_total{tenant=\"one\"} 1\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ntessera_serve_tenant_pending{tenant=\"one\"} 0\n"));
   EXPECT_EQ(output_of("curl -s http://localhost:" + std::to_string(serve.port()) + "/v2"), "");
   EXPECT_EQ(serve.end(), json({{"event", "end"}, {"all_answered", true}}));
   std::ifstream audit("audit.txt");
