@@ -27,9 +27,10 @@ class PoolServer::Implementation {
     return {};
   }
 
-  void set_state(std::string json) {
+  void set_state(std::string json, std::string metrics) {
     const std::lock_guard lock(mutex_);
     state_ = std::move(json);
+    metrics_ = std::move(metrics);
   }
   int port() const { return server_->port(); }
   const std::string& address() const { return listen_.address; }
@@ -51,18 +52,22 @@ class PoolServer::Implementation {
       const std::lock_guard lock(mutex_);
       return {.type = "application/json", .body = state_};
     }
+    if (request.path == "/metrics") {
+      const std::lock_guard lock(mutex_);
+      return {.type = "text/plain; version=0.0.4", .body = metrics_};
+    }
     const std::string_view wanted = request.path == "/" ? std::string_view("/pool") : request.path;
     for (const PageFile& file : page_files()) {
       if (file.path == wanted && wanted.starts_with("/pool")) {
         return {.type = std::string(file.type), .body = file.text};
       }
     }
-    return http::error_response(404, "there are / and /state");
+    return http::error_response(404, "there are /, /state and /metrics");
   }
 
   const ListenAddress listen_;
   std::mutex mutex_;
-  std::string state_ = "{}";
+  std::string state_ = "{}", metrics_;
   std::unique_ptr<http::Server> server_;  // after what it asks
 };
 
@@ -81,7 +86,9 @@ Result<std::unique_ptr<PoolServer>> PoolServer::start(const ListenAddress& liste
   return std::unique_ptr<PoolServer>(new PoolServer(std::move(implementation)));
 }
 
-void PoolServer::set_state(std::string json) { implementation_->set_state(std::move(json)); }
+void PoolServer::set_state(std::string json, std::string metrics) {
+  implementation_->set_state(std::move(json), std::move(metrics));
+}
 
 std::string PoolServer::url() const {
   const std::string& address = implementation_->address();

@@ -2,6 +2,7 @@
 //
 //   GET  /             the page (web/src/pool.html)
 //   GET  /state        JSON, as set_state() gave it last
+//   GET  /metrics      figures for Prometheus, likewise
 //
 // It listens on 127.0.0.1 by default and answers no page of another origin; one thread serves all.
 #pragma once
@@ -22,7 +23,7 @@ class PoolServer {
   ~PoolServer();  // ends all connections
 
   // From any thread.
-  void set_state(std::string json);
+  void set_state(std::string json, std::string metrics);
   std::string url() const;
 
  private:

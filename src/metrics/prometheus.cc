@@ -3,44 +3,14 @@
 #include <functional>
 #include <string>
 
-#include "base/utf8.h"
 #include "metrics/exports.h"
+#include "metrics/prometheus_text.h"
 
 namespace tessera::metrics {
 namespace {
 
-// The rules of the text format: UTF-8; backslash, quote and newline are escaped in a label's value.
-std::string label_value(const std::string& text) {
-  std::string out;
-  for (const char c : as_utf8(text)) {
-    if (c == '\n') {
-      out += "\\n";
-      continue;
-    }
-    if (c == '\\' || c == '"') out += '\\';
-    out += c;
-  }
-  return out;
-}
-
 double seconds(double ns) { return ns * 1e-9; }
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
-
-class PrometheusWriter {
- public:
-  void head(const char* name, const char* type, const char* help) {
-    text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
-  }
-  template <typename Number>
-  void sample(const std::string& name, const std::string& labels, Number value) {
-    text_ += labels.empty() ? fmt::format("{} {}\n", name, value)
-                            : fmt::format("{}{{{}}} {}\n", name, labels, value);
-  }
-  std::string take() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
 
 // One metric for each source of a kind (of any kind where `kinds` says so).
 struct SourceMetric {
@@ -101,7 +71,7 @@ std::string labels_of(const SourceSnapshot& source) {
   return labels;
 }
 
-void write_sources(PrometheusWriter& out, const Snapshot& snapshot) {
+void write_sources(PrometheusText& out, const Snapshot& snapshot) {
   for (const SourceMetric& metric : kSourceMetrics) {
     bool first = true;
     for (const SourceSnapshot& source : snapshot.sources) {
@@ -113,7 +83,7 @@ void write_sources(PrometheusWriter& out, const Snapshot& snapshot) {
   }
 }
 
-void write_tasks(PrometheusWriter& out, const TaskSnapshot& tasks) {
+void write_tasks(PrometheusText& out, const TaskSnapshot& tasks) {
   out.head("tessera_tasks_submitted_total", "counter", "Tasks that applications have submitted.");
   out.sample("tessera_tasks_submitted_total", "", tasks.submitted);
   out.head("tessera_tasks_completed_total", "counter", "Tasks that have ended, by outcome.");
@@ -138,7 +108,7 @@ void write_tasks(PrometheusWriter& out, const TaskSnapshot& tasks) {
 }  // namespace
 
 std::string prometheus_text(const Snapshot& snapshot) {
-  PrometheusWriter out;
+  PrometheusText out;
   write_tasks(out, snapshot.tasks);
   write_sources(out, snapshot);
   out.head("tessera_metrics_events_total", "counter", "Events that were collected.");

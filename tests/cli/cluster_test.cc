@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "command.h"
+#include "dashboard/http_client.h"
+#include "dashboard/page.h"
 
 namespace tessera::cli {
 namespace {
@@ -67,6 +69,44 @@ TEST(ClusterCommand, DoctorSaysWhatIsWellAndWhatIsNot) {
   EXPECT_EQ(ill.err, "tessera doctor: 1 check failed   [unavailable]\n");
   EXPECT_EQ(tessera({"doctor", "--certificate", "x.pem"}).err,
             "tessera doctor: --certificate belongs to --cluster   [invalid argument]\n");
+}
+
+// One place to scrape for the whole cluster: what nodes count of allocations comes to it within seconds.
+TEST(ClusterCommand, WatchHasThePoolForPrometheus) {
+  if (dashboard::page_files().empty()) GTEST_SKIP() << "the page was not built: there is no npm";
+  Tried cluster("--nodes 2");
+  const std::string master = cluster.start().value("master", "");
+  ASSERT_EQ(cluster.ask({"alloc", "p", "--cores", "3"}).status, 0);
+  ASSERT_EQ(tessera({"run", "small.onnx", "--arch", "cloud16", "--device",
+                     "cluster:" + master + "?alloc=p"})
+                .status,
+            0);
+  FILE* const watch =
+      popen((std::string(TESSERA_PROGRAM) +
+             " cluster watch --http 0 --json --seconds 60 --master " + master + " & echo $!; wait")
+                .c_str(),
+            "r");
+  const int process = std::stoi(read_line(watch));
+  const std::string url = json::parse(read_line(watch)).value("url", "");
+  dashboard::HttpClient client = dashboard::HttpClient::at(url).value();
+  const std::string runs =
+      "\ntessera_cluster_runs_total{tenant=\"default\",allocation=\"p\",node=\"";
+  std::string text;
+  for (int i = 0; i < 300 && text.find(runs) == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    text = client.get("/metrics").value().body;
+  }
+  kill(process, SIGTERM);
+  pclose(watch);
+  EXPECT_THAT(text, HasSubstr("\ntessera_cluster_up 1\n"));
+  EXPECT_THAT(text, HasSubstr("\ntessera_cluster_node_up{node=\"n1\"} 1\n"));
+  EXPECT_THAT(text,
+              HasSubstr("\ntessera_cluster_cores{node=\"n0\",card=\"0\",arch=\"cloud16\"} 16\n"));
+  EXPECT_THAT(text, HasSubstr("arch=\"cloud16\"} 13\n"));  // free, where the allocation is
+  EXPECT_THAT(text,
+              HasSubstr("\ntessera_cluster_allocation_cores{tenant=\"default\",allocation=\"p\","));
+  EXPECT_THAT(text, HasSubstr(runs));
+  EXPECT_THAT(text, HasSubstr("\ntessera_cluster_bytes_in_total{"));
 }
 
 // Those that are not there are passed over, in whatever form they are given.

@@ -9,6 +9,7 @@
 #include "cluster/fields.h"
 #include "dashboard/pool_server.h"
 #include "tessera/file.h"
+#include "tools/cluster/pool_metrics.h"
 #include "tools/service/until_end.h"
 #include "tools/terminal/standard_streams.h"
 
@@ -35,6 +36,9 @@ struct PoolView {
     for (const nlohmann::json& event : events) list.push_back(event);
     return cluster::dump(
         {{"status", status}, {"events", list}, {"unix_ms", asked_ms}, {"error", error}});
+  }
+  void give_to(dashboard::PoolServer& server) const {
+    server.set_state(text(), pool_metrics_text(status, error.empty()));
   }
 };
 
@@ -80,7 +84,7 @@ Status watch_pool(const WatchPoolArguments& arguments, const PoolQuestion& ask) 
     TESSERA_RETURN_IF_ERROR(read_status(arguments.file, view));
   }
   TESSERA_TRY(const auto server, dashboard::PoolServer::start(listen));
-  server->set_state(view.text());
+  view.give_to(*server);
   end_on_signals();
   tell_event(arguments.json, {{"event", "start"}, {"url", server->url()}},
              fmt::format("{}   in a browser   (ends with Ctrl-C)", server->url()));
@@ -93,7 +97,7 @@ Status watch_pool(const WatchPoolArguments& arguments, const PoolQuestion& ask) 
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     if (!arguments.file.empty() || std::chrono::steady_clock::now() < next) continue;
     ask_again(ask, view);
-    server->set_state(view.text());
+    view.give_to(*server);
     next = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   }
   return check_standard_output();
