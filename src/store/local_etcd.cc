@@ -113,17 +113,17 @@ Result<std::unique_ptr<LocalEtcd>> LocalEtcd::start(const LocalEtcdOptions& opti
   }
   std::vector<int> numbers;
   for (const KeptPort& port : ports) numbers.push_back(port.port());
-  std::vector<std::string> cluster;
+  std::vector<std::string> reached_at;  // by other members
   for (std::size_t i = 0; i < static_cast<std::size_t>(options.members); ++i) {
-    cluster.push_back(fmt::format("m{}=http://127.0.0.1:{}", i, numbers[2 * i + 1]));
+    const std::string listens = fmt::format("127.0.0.1:{}", numbers[2 * i + 1]);
+    reached_at.push_back(options.way_to_member ? options.way_to_member(listens) : listens);
     etcd->endpoints_.push_back(fmt::format(
         "{}:{}", options.host.empty() ? options.address : options.host, numbers[2 * i]));
   }
   for (int i = 0; i < options.members; ++i) {
-    etcd->members_.push_back(
-        {.process = -1,
-         .arguments = etcd->arguments_of(i, numbers, fmt::format("{}", fmt::join(cluster, ","))),
-         .log = fmt::format("{}/m{}.log", options.folder, i)});
+    etcd->members_.push_back({.process = -1,
+                              .arguments = etcd->arguments_of(i, numbers, reached_at),
+                              .log = fmt::format("{}/m{}.log", options.folder, i)});
   }
   ports.clear();
   for (Member& member : etcd->members_) TESSERA_RETURN_IF_ERROR(etcd->launch(member));
@@ -134,7 +134,11 @@ Result<std::unique_ptr<LocalEtcd>> LocalEtcd::start(const LocalEtcdOptions& opti
 }
 
 std::vector<std::string> LocalEtcd::arguments_of(int member, const std::vector<int>& ports,
-                                                 const std::string& cluster) const {
+                                                 const std::vector<std::string>& reached_at) const {
+  std::vector<std::string> cluster;
+  for (std::size_t i = 0; i < reached_at.size(); ++i) {
+    cluster.push_back(fmt::format("m{}=http://{}", i, reached_at[i]));
+  }
   const bool has_tls = !options_.authority_file.empty();
   const auto at = 2 * static_cast<std::size_t>(member);
   const char* const scheme = has_tls ? "https" : "http";
@@ -147,8 +151,8 @@ std::vector<std::string> LocalEtcd::arguments_of(int member, const std::vector<i
       "--listen-client-urls=" + client,
       fmt::format("--advertise-client-urls={}://{}", scheme, endpoints_.at(at / 2)),
       "--listen-peer-urls=" + peer,
-      "--initial-advertise-peer-urls=" + peer,
-      "--initial-cluster=" + cluster,
+      "--initial-advertise-peer-urls=http://" + reached_at.at(at / 2),
+      fmt::format("--initial-cluster={}", fmt::join(cluster, ",")),
       "--initial-cluster-state=new",
       "--initial-cluster-token=tessera",
       fmt::format("--heartbeat-interval={}", options_.heartbeat.count()),

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ struct LocalEtcdOptions {
   std::chrono::milliseconds heartbeat{100}, election{1000};
   // TLS for clients, which then need a certificate of the authority; PEM files, all or none.
   std::string authority_file{}, certificate_file{}, key_file{};
+  // Where members reach one that listens for them at `endpoint` ("HOST:PORT"): another end of the way there, which a
+  // test can break. Called in the order of members; none: there.
+  std::function<std::string(const std::string& endpoint)> way_to_member{};
   // Extra arguments for every member.
   std::vector<std::string> arguments{};
 };
@@ -54,7 +58,7 @@ class LocalEtcd {
   };
   explicit LocalEtcd(LocalEtcdOptions options) : options_(std::move(options)) {}
   std::vector<std::string> arguments_of(int member, const std::vector<int>& ports,
-                                        const std::string& cluster) const;
+                                        const std::vector<std::string>& reached_at) const;
   Status launch(Member& member);
   Status wait_until_healthy(std::size_t member);
 

@@ -88,6 +88,11 @@ ClusterProcesses::ClusterProcesses(const ClusterProcessesOptions& options) : opt
   store::LocalEtcdOptions of_etcd;
   of_etcd.folder = folder_ + "/etcd";
   of_etcd.members = options.etcd_members;
+  if (options.has_proxies) {
+    of_etcd.way_to_member = [this](const std::string& listens) {
+      return to_member.emplace_back(std::make_unique<BreakingProxy>(listens))->endpoint();
+    };
+  }
   etcd = store::LocalEtcd::start(of_etcd).value();
   masters.resize(static_cast<std::size_t>(options.masters));
   endpoints_.assign(masters.size(), "127.0.0.1:0");

@@ -45,7 +45,8 @@ struct ClusterProcessesOptions {
   int idle_ms = 600;
   std::vector<std::string> node_options = {}, master_options = {};
   std::vector<std::string> environment = {};  // of both
-  // Nodes and masters come to the store, and clients and masters to the nodes, through proxies that can break.
+  // Nodes and masters come to the store, its members to each other, and clients and masters to the nodes, through
+  // proxies that can break.
   bool has_proxies = false;
 };
 
@@ -84,6 +85,7 @@ class ClusterProcesses {
   using Proxies = std::vector<std::unique_ptr<BreakingProxy>>;
   std::vector<Proxies> node_to_store, master_to_store;
   Proxies to_node;
+  Proxies to_member;  // of the store, by which other members reach it
   // Of an allocation over several cards: runs that its first node has begun so far.
   std::size_t runs_begun(const std::string& alloc) const;
   // etcd begins again with nothing, where it was.

@@ -37,6 +37,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+using testing::BreakingProxy;
 using testing::ClusterProcesses;
 using testing::Sample;
 
@@ -180,6 +181,14 @@ void pass_all(ClusterProcesses::Proxies& proxies) {
   for (const auto& proxy : proxies) proxy->pass();
 }
 
+// Clients and other members: whoever sends it anything. It hears of others what it asks them for itself.
+void each_way_to_member(ClusterProcesses& cluster, std::size_t member,
+                        void (BreakingProxy::*act)()) {
+  (*cluster.to_member[member].*act)();
+  for (const auto& proxies : cluster.node_to_store) (*proxies[member].*act)();
+  for (const auto& proxies : cluster.master_to_store) (*proxies[member].*act)();
+}
+
 std::vector<Fault> faults() {
   using All = ClusterProcesses;
   return {
@@ -220,6 +229,9 @@ std::vector<Fault> faults() {
       {"etcd member paused", Target::kMember,
        [](All& c, std::size_t i) { c.etcd->pause(static_cast<int>(i % kMembers)); },
        [](All& c, std::size_t i) { c.etcd->resume(static_cast<int>(i % kMembers)); }},
+      {"etcd member cut off", Target::kMember,
+       [](All& c, std::size_t i) { each_way_to_member(c, i % kMembers, &BreakingProxy::hold); },
+       [](All& c, std::size_t i) { each_way_to_member(c, i % kMembers, &BreakingProxy::pass); }},
       {"etcd without quorum", Target::kMember,
        [](All& c, std::size_t i) {
          c.etcd->pause(static_cast<int>(i % kMembers));
