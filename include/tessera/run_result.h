@@ -95,16 +95,17 @@ struct CorePlace {
   int card = 0, group = 0, number = 0;
 };
 
-// What a part of one of several cores waited for because another core was late, or had what they have in common
-// (docs/card.md). Whoever met nobody is in no row.
+// What a part of one of several cores waited for because another core was late, or because what the cores have in
+// common was taken (docs/card.md). Whoever met nobody is in no row.
 struct CoreWait {
   // "core": an engine, for a step of another core's task; of its blocked_dependency.
   // "share": requests, for the last of those that load the same bytes; summed over requests.
-  // "link": requests, for a channel or wire that others had; summed over requests.
+  // "link": requests, for a channel or wire that other requests had, of its own core or another; summed over requests.
   std::string kind = {};
   // A row of RunResult::engines ("core 3 load"); "core 3"; or "group 1", whose cores have one request in common.
   std::string who = {};
   // "core 5"; "group 2"; a row of RunResult::engines ("dram 1", "ring 0", "network_out 1").
+  // There a wire of which a tenant has no row of its own is named the same way.
   std::string what = {};
   std::string layer = {};   // of a share: that loads
   int core = -1;            // of `who`; -1: a group
@@ -126,8 +127,8 @@ struct RunResult {
   std::vector<LayerUse> layers;         // sim only
   std::vector<TimelineEvent> timeline;  // sim with trace
   std::vector<CorePlace> cores;         // of a run on several cores: of each
-  std::vector<CoreWait> waits;          // likewise: the longest first
-  int images = 1;                       // that it made at once (SessionOptions::cores_per_image)
+  std::vector<CoreWait> waits;  // likewise: the longest first; on a cluster of a run with trace
+  int images = 1;               // that it made at once (SessionOptions::cores_per_image)
   // Of a run on a virtual processor: from when to when by the card's clock, the host's steps included.
   std::int64_t card_begin = 0, card_end = 0;
   std::uint32_t status_flags = 0;  // sticky: 1 NaN, 2 infinity, 4 accumulator range

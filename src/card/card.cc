@@ -188,7 +188,7 @@ Result<CardStatistics> Card::run_segment(std::size_t segment, const CoreOptions&
   CardStatistics statistics = state.program->collect();
   statistics.shared = state.memories->statistics(statistics.cycles);
   statistics.wires = state.memories->take_trace(0, state.placement.core, statistics.shared, 0);
-  statistics.waits = state.memories->take_waits(0, state.placement.core, statistics.shared);
+  statistics.waits = state.memories->take_waits(0, state.placement.core);
   statistics.row_misses = state.memories->row_misses();
   return statistics;
 }

@@ -43,13 +43,10 @@ engines::UnitSizes units_of(const ChipConfig& chip, const CardPlacement& placeme
   return sizes;
 }
 
-// By WireUse::Wire.
-constexpr std::array kWireKinds = {"dram", "broadcast", "ring", "network_out", "network_in"};
-
 // The row of a wire, or none.
 std::optional<std::int32_t> row_of(const std::vector<EngineStatistics>& rows,
                                    engines::WireUse::Wire wire, int index) {
-  const char* const kind = kWireKinds[static_cast<std::size_t>(wire)];
+  const char* const kind = wire_kind_name(static_cast<std::uint8_t>(wire));
   const auto row = std::ranges::find_if(
       rows, [&](const auto& one) { return one.kind == kind && one.index == index; });
   if (row == rows.end()) return std::nullopt;
@@ -232,28 +229,35 @@ std::vector<WireEvent> CardMemories::take_trace(std::uint32_t program,
 }
 
 std::vector<RequestWait> CardMemories::take_waits(std::uint32_t program,
-                                                  const std::vector<int>& cores,
-                                                  const std::vector<EngineStatistics>& rows) {
+                                                  const std::vector<int>& cores) {
   std::vector<RequestWait> waits;
   for (const engines::CardWait& wait : memory_->waits().take(program)) {
     RequestWait request{.what = static_cast<RequestWait::For>(wait.what),
+                        .wire = static_cast<std::uint8_t>(wait.wire),
                         .who = wait.who,
                         .other = wait.other,
                         .share = wait.share,
                         .cycles = wait.cycles};
     if (wait.what != engines::CardWait::For::kShareOfGroups) {
       const auto who = place_of(cores, wait.who);
-      const auto other = wait.what == engines::CardWait::For::kWire
-                             ? row_of(rows, wait.wire, wait.other)
-                             : place_of(cores, wait.other);
-      if (!who || !other) continue;
+      if (!who) continue;
       request.who = *who;
+    }
+    if (wait.what == engines::CardWait::For::kShareOfCores) {
+      const auto other = place_of(cores, wait.other);
+      if (!other) continue;
       request.other = *other;
     }
     waits.push_back(request);
   }
   std::ranges::sort(waits);
   return waits;
+}
+
+const char* wire_kind_name(std::uint8_t wire) {
+  static constexpr std::array<const char*, kWireKinds> kNames = {"dram", "broadcast", "ring",
+                                                                 "network_out", "network_in"};
+  return kNames.at(wire);
 }
 
 void add_waits(const std::vector<RequestWait>& more, std::vector<RequestWait>& waits) {

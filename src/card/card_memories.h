@@ -72,8 +72,7 @@ class CardMemories {
   std::vector<WireEvent> take_trace(std::uint32_t program, const std::vector<int>& cores,
                                     const std::vector<EngineStatistics>& rows, Cycles begin);
   // What requests of a program on these cores have waited for since the last call.
-  std::vector<RequestWait> take_waits(std::uint32_t program, const std::vector<int>& cores,
-                                      const std::vector<EngineStatistics>& rows);
+  std::vector<RequestWait> take_waits(std::uint32_t program, const std::vector<int>& cores);
 
  private:
   enum class Use { kOneProgram, kTenants };

@@ -86,7 +86,7 @@ void engine(auto& way, auto& of) {
 
 void wait(auto& way, auto& of) {
   small(way, of.what, static_cast<int>(RequestWait::For::kWire));
-  way(of.who), way(of.other), way(of.share), way(of.cycles);
+  way(of.wire), way(of.who), way(of.other), way(of.share), way(of.cycles);
 }
 
 void task(auto& way, auto& of) {
@@ -147,7 +147,8 @@ bool can_be_of(const RunStatistics& core, const isa::Program& program, std::size
   const isa::Segment& range = program.segments[segment];
   if (core.tasks.size() > range.task_last - range.task_first) return false;
   const auto fits = [&](const EngineStatistics& engine) {
-    return engine.blocked_on_core.size() <= cores;
+    return engine.blocked_on_core.size() <= cores &&
+           std::ranges::all_of(engine.blocked_on_core, [](Cycles cycles) { return cycles >= 0; });
   };
   return std::ranges::all_of(core.engines, fits) &&
          std::ranges::all_of(core.trace, [&](const TraceEvent& event) {
@@ -161,13 +162,16 @@ bool can_be_of(const RunStatistics& core, const isa::Program& program, std::size
          });
 }
 
-bool can_be(const RequestWait& wait, std::size_t cores, std::size_t rows) {
+bool can_be(const RequestWait& wait, std::size_t cores) {
   const auto within = [](std::int32_t number, std::size_t count) {
     return number >= 0 && static_cast<std::size_t>(number) < count;
   };
-  if (wait.what == RequestWait::For::kShareOfGroups) return wait.who >= 0 && wait.other >= 0;
-  return within(wait.who, cores) &&
-         within(wait.other, wait.what == RequestWait::For::kWire ? rows : cores);
+  if (wait.cycles <= 0 || wait.wire >= kWireKinds) return false;
+  const bool is_wire = wait.what == RequestWait::For::kWire;
+  if (!is_wire && wait.who == wait.other) return false;
+  const bool of_groups = wait.what == RequestWait::For::kShareOfGroups;
+  return within(wait.who, of_groups ? engines::kGroupsMax : cores) &&
+         within(wait.other, is_wire || of_groups ? engines::kGroupsMax : cores);
 }
 
 Error damaged(const char* what, const FieldsIn& in) {
@@ -212,9 +216,14 @@ Status check_statistics(const CardStatistics& statistics, const isa::CardProgram
            return event.row < shared_rows && event.core >= WireEvent::kNobody &&
                   event.core < std::ssize(program.cores);
          });
-  fits = fits && std::ranges::all_of(statistics.waits, [&](const RequestWait& wait) {
-           return can_be(wait, cores, shared_rows);
-         });
+  fits = fits && std::ranges::all_of(statistics.waits,
+                                     [&](const RequestWait& wait) { return can_be(wait, cores); });
+  // Each once.
+  const auto not_behind = [](const RequestWait& a, RequestWait b) {
+    b.cycles = a.cycles;
+    return !(a < b);
+  };
+  fits = fits && std::ranges::adjacent_find(statistics.waits, not_behind) == statistics.waits.end();
   if (fits) return {};
   return Error{ErrorCode::kInvalidModel,
                "the statistics of another process's cards are not of this program's cores"};

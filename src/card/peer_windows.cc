@@ -83,6 +83,9 @@ void append_without(ByteRun run, std::span<const ByteRun> others, std::vector<By
 
 // That a window can end behind: the memories count it in cycles of their own clock.
 constexpr Cycles kTimeMost = Cycles{1} << 48;
+bool is_among(int core, engines::CoreSet cores) {
+  return core >= 0 && core < engines::kCoresMax && (cores >> core & 1) != 0;
+}
 bool is_time(Cycles time) { return time == kNever || time <= kTimeMost; }
 
 }  // namespace
@@ -291,6 +294,7 @@ Status PeerWindows::check_request(const CardMessage& message, const PeerFrame& f
   if (message.cores == 0 || (message.cores & ~own) != 0 || !placed) {
     return refuse("of cores that are not the program's");
   }
+  if (!is_among(request.core, message.cores)) return refuse("of another core than asks");
   if (request.share.number != 0 && (request.share.members & own) == 0) {
     return refuse("with a share in which its group takes no part");
   }
@@ -318,6 +322,9 @@ Status PeerWindows::check_answer(const CardMessage& message) {
       return Error{ErrorCode::kInvalidModel, "an answer to what nobody has asked"};
     }
     asked_.erase(asked);
+  }
+  if (!is_among(message.request.core, placed_cores_)) {
+    return Error{ErrorCode::kInvalidModel, "an answer to a core that is not the program's"};
   }
   const bool has_bytes = message.kind == CardMessage::Kind::kData;
   if (message.bytes == (has_bytes ? message.request.bytes() : 0)) return {};

@@ -105,14 +105,18 @@ struct RequestWait {
   enum class For : std::uint8_t {
     kShareOfCores,   // `who` and `other` are cores of the program: the last of those of a group
     kShareOfGroups,  // they are groups of the cards: the last of those of a share
-    kWire,           // `who` is a core, `other` a row of CardStatistics::shared
+    kWire,           // `who` is a core, `other` the group of the wire, or of the network the card
   };
   For what = For::kWire;
+  std::uint8_t wire = 0;  // which: see wire_kind_name()
   std::int32_t who = 0, other = 0;
   std::uint32_t share = 0;  // its number in the program
   Cycles cycles = 0;        // summed over requests
   auto operator<=>(const RequestWait&) const = default;
 };
+// "dram", "broadcast", "ring", "network_out", "network_in", as kinds of rows.
+inline constexpr int kWireKinds = 5;
+const char* wire_kind_name(std::uint8_t wire);
 // Adds those of another part of the same run; both are ascending.
 void add_waits(const std::vector<RequestWait>& more, std::vector<RequestWait>& waits);
 

@@ -511,8 +511,7 @@ void SharedCard::State::add_channels(Tenant& tenant, CardStatistics& statistics)
   }
   statistics.wires = memories->take_trace(tenant.places.program, tenant.placement.core,
                                           statistics.shared, tenant.segment_begin);
-  statistics.waits =
-      memories->take_waits(tenant.places.program, tenant.placement.core, statistics.shared);
+  statistics.waits = memories->take_waits(tenant.places.program, tenant.placement.core);
 }
 
 void SharedCard::State::end_segment(Tenant& tenant) {

@@ -197,7 +197,8 @@ TEST(ClusterMessages, WhoWaitedForWhatStandsBesideTheDetails) {
   }
   for (const char* const foreign :
        {"7", "[7]", R"([["share","a","b","c",0,0,0]])", R"([["share","a","b",1,0,0,0,1]])",
-        R"([["share","a","b","c",-2,0,0,1]])", R"([["share","a","b","c",0,65,0,1]])",
+        R"([["share","a","b","c",-2,0,0,1]])", R"([["share","a","b","c",0,64,0,1]])",
+        R"([["share","a","b","c",18446744073709551615,0,0,1]])",
         R"([["share","a","b","c",0,0,4294967296,1]])", R"([["share","a","b","c",0,0,-1,1]])",
         R"([["share","a","b","c",0,0,0,0]])", R"([["share","a","b","c",0,0,0,1e40]])"}) {
     take_core_waits(nlohmann::json::parse(foreign), back);

@@ -121,8 +121,9 @@ nlohmann::json core_waits(const RunResult& result) {
 void take_core_waits(const nlohmann::json& waits, RunResult& result) {
   if (!waits.is_array()) return;
   const auto is_core = [](const nlohmann::json& number) {
-    return number.is_number_integer() && number.get<std::int64_t>() >= -1 &&
-           number.get<std::int64_t>() <= kCardCoresMax;
+    if (!number.is_number_integer()) return false;
+    if (number.is_number_unsigned()) return number.get<std::uint64_t>() < kCardCoresMax;
+    return number.get<std::int64_t>() >= -1 && number.get<std::int64_t>() < kCardCoresMax;
   };
   for (const nlohmann::json& wait : waits) {
     const bool fits = wait.is_array() && wait.size() == 8 &&

@@ -167,7 +167,11 @@ CoreWait request_wait(const card::RequestWait& of, const card::CardStatistics& s
     wait.other = of.other;
   } else {
     wait.kind = "link";
-    wait.what = statistics.shared[static_cast<std::size_t>(of.other)].name;
+    const char* const wire = card::wire_kind_name(of.wire);
+    const auto row = std::ranges::find_if(statistics.shared, [&](const auto& one) {
+      return one.kind == wire && one.index == of.other;
+    });
+    wait.what = row != statistics.shared.end() ? row->name : fmt::format("{} {}", wire, of.other);
   }
   return wait;
 }

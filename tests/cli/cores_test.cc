@@ -265,6 +265,7 @@ std::set<std::string> check_waits(const nlohmann::json& report) {
       EXPECT_TRUE(blocked.contains(what)) << what;  // a row
     } else if (who.starts_with("core ")) {
       of_shares[wait.at("core")] += cycles;
+      EXPECT_NE(wait.at("core"), wait.at("other"));
       EXPECT_NE(wait.at("layer"), "");
     } else {
       EXPECT_THAT(who, testing::StartsWith("group "));

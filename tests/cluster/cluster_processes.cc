@@ -114,6 +114,10 @@ ClusterProcesses::~ClusterProcesses() {
   nodes.clear();
   masters.clear();
   etcd.reset();
+  if (::testing::Test::HasFailure()) {
+    fmt::print("logs are kept in {}\n", folder_);
+    return;
+  }
   std::error_code ignored;
   std::filesystem::remove_all(folder_, ignored);
 }

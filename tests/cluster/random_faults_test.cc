@@ -5,6 +5,7 @@
 //   TESSERA_FAULT_COUNT      faults at least         2
 //   TESSERA_FAULT_SEED       of all that is drawn    1
 //   TESSERA_FAULT_SECONDS    then it ends, with fewer requests; 0: never    0
+//   TESSERA_FAULT_KIND       of faults those alone whose name has this text; all
 //   TESSERA_FAULT_REPORT     a file for the result as JSON
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -264,7 +265,13 @@ class FaultRun {
         --working;
       });
     }
-    const std::vector<Fault> all = faults();
+    std::vector<Fault> all = faults();
+    if (const char* const kind = std::getenv("TESSERA_FAULT_KIND"); kind != nullptr) {
+      std::erase_if(all, [kind](const Fault& fault) {
+        return std::string(fault.name).find(kind) == std::string::npos;
+      });
+      ASSERT_FALSE(all.empty()) << kind;
+    }
     // Each kind in turn, in an order that is drawn anew each time.
     std::vector<std::size_t> order;
     for (std::int64_t i = 0; i < faults_min || working == kClients; ++i) {
@@ -369,14 +376,22 @@ class FaultRun {
     }
   }
 
+  // By the clock of the nodes' logs, beside them.
+  void note(const char* fault, std::size_t which, const char* what) {
+    std::ofstream(cluster_.folder() + "/faults.log", std::ios::app) << fmt::format(
+        "{} {} {} {}\n", steady_clock::now().time_since_epoch().count(), fault, which, what);
+  }
+
   // Begins, lasts, ends; then all of it is whole again. What is measured is the longest time in which one of the
   // clients had no answer.
   void break_one(const Fault& fault) {
     const std::size_t which = choose(fault.target);
     const milliseconds lasts(200 + below(5000));
     for (const auto& client : clients_) (void)client->take_gap();
+    note(fault.name, which, "begins");
     fault.begin(cluster_, which);
     std::this_thread::sleep_for(lasts);  // how long the fault lasts, not a wait for anything
+    note(fault.name, which, "ends");
     fault.end(cluster_, which);
     EXPECT_TRUE(cluster_.wait_for([](const json& status) {
       return status["pool"].size() == kNodes &&

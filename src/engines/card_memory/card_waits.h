@@ -1,15 +1,16 @@
 // Who waited for what on the memory side of a card: cores for others of their share, and requests for a channel or
 // wire that others had.
 //
-// Times are summed over requests, of which a core has several on their way. What is counted is what comes on top:
+// Times are summed over requests, of which a core has several on their way; one waits for others of its own core, too.
+// What is counted is what comes on top:
 //
 //   share    from the member's coming to the last member's (load_save_unit.h)
 //   channel  from the request's coming to the bandwidth controller to the begin of its transfer, less what an idle
-//            channel takes for that
+//            channel takes for that; where cores own fixed parts of it, what it is held for that is among it
 //   wire     how much later the last byte is through than on a wire that is free
 //
-// so a request that meets nobody has waited nowhere, and its waits, together with the closed formula of its quiet
-// way, are the time that it took.
+// A request that is alone has waited nowhere. A transfer on the ring takes its quiet cycles (group_ring.h) and its
+// waits.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/check.h"
 #include "base/quantity.h"
 #include "engines/card_memory/card_request.h"
 #include "engines/card_memory/wire_trace.h"
@@ -32,8 +34,7 @@ struct CardWait {
   };
   For what = For::kWire;
   // A core of the cards, of requests for several the first; or a group.
-  static constexpr int kNobody = -1;
-  int who = kNobody;
+  int who = 0;
   // The core or group that came last; of a wire its group, or of the network the card.
   int other = 0;
   WireUse::Wire wire = WireUse::Wire::kChannel;
@@ -71,14 +72,17 @@ class CardWaits {
   }
 
  private:
-  // kind, wire, who + 1, other, share, from the upper bits on.
+  // kind, wire, who, other, share, from the upper bits on.
   static std::uint64_t key_of(const CardWait& wait) {
+    TESSERA_CHECK(
+        wait.who >= 0 && wait.who < kCoresMax && wait.other >= 0 && wait.other < kCoresMax,
+        "{} waits for {}", wait.who, wait.other);
     return std::uint64_t(wait.what) << 56 | std::uint64_t(wait.wire) << 48 |
-           std::uint64_t(wait.who + 1) << 40 | std::uint64_t(wait.other) << 32 | wait.share;
+           std::uint64_t(wait.who) << 40 | std::uint64_t(wait.other) << 32 | wait.share;
   }
   static CardWait wait_of(std::uint64_t key, Cycles cycles) {
     return {.what = static_cast<CardWait::For>(key >> 56),
-            .who = static_cast<int>(key >> 40 & 0xff) - 1,
+            .who = static_cast<int>(key >> 40 & 0xff),
             .other = static_cast<int>(key >> 32 & 0xff),
             .wire = static_cast<WireUse::Wire>(key >> 48 & 0xff),
             .share = static_cast<std::uint32_t>(key),

@@ -539,9 +539,10 @@ bool LoadSaveUnit::decide_together(const CardRequest& request, CoreSet expected,
   return true;
 }
 
-// Of a request that is complete at `now`.
-void LoadSaveUnit::note_waits(const ShareDecoder::Entry& entry, bool of_groups, Cycles now) {
+// Of a request that is complete.
+void LoadSaveUnit::note_waits(const ShareDecoder::Entry& entry, bool of_groups) {
   if (wiring_.waits == nullptr) return;
+  const Cycles last = entry.came[static_cast<std::size_t>(entry.last)];
   const Share& share = entry.request.share;
   for (std::uint64_t rest = entry.here; rest != 0; rest &= rest - 1) {
     const int member = std::countr_zero(rest);
@@ -551,22 +552,23 @@ void LoadSaveUnit::note_waits(const ShareDecoder::Entry& entry, bool of_groups, 
          .who = member,
          .other = entry.last,
          .share = share.number,
-         .cycles = now - entry.came[static_cast<std::size_t>(member)]});
+         .cycles = last - entry.came[static_cast<std::size_t>(member)]});
   }
 }
 
 // The members' waiters become one, in the order of cores.
 void LoadSaveUnit::route_completed(Cycles now) {
   const ShareDecoder::Entry& entry = members_.completed();
+  const Cycles last = entry.came[static_cast<std::size_t>(entry.last)];
   const auto ticket_of = [&entry](int core) {
     return entry.tickets[static_cast<std::size_t>(core)];
   };
   for (CoreSet rest = entry.here; rest != 0; rest &= rest - 1) {
     const int core = std::countr_zero(rest);
     const Member& member = waiters_.items[ticket_of(core)].member[0];
-    sides_[member.port].port->share_cycles += now - entry.came[static_cast<std::size_t>(core)];
+    sides_[member.port].port->share_cycles += last - entry.came[static_cast<std::size_t>(core)];
   }
-  note_waits(entry, false, now);
+  note_waits(entry, false);
   const std::uint32_t first = ticket_of(std::countr_zero(entry.here));
   Waiter& all = waiters_.items[first];
   for (CoreSet rest = entry.here & (entry.here - 1); rest != 0; rest &= rest - 1) {
@@ -628,7 +630,10 @@ void LoadSaveUnit::come_home(int group, const CardRequest& request, CoreSet core
   }
   if (came != ShareDecoder::Came::kComplete) return;
   const ShareDecoder::Entry& entry = groups_.completed();
-  note_waits(entry, true, now);
+  note_waits(entry, true);
+  // As of all the first.
+  job.request.core = entry.request.core;
+  job.request.dram.task = entry.request.dram.task;
   job.cores = request.share.members;
   job.groups = static_cast<GroupSet>(entry.here);
   for (GroupSet rest = job.groups; rest != 0; rest &= rest - 1) {
@@ -703,6 +708,12 @@ Cycles LoadSaveUnit::over_bus(const Waiter& waiter, Cycles now, const CardReques
   for (int i = 0; i < waiter.members; ++i) free = std::max(free, wires_of(i).from_free);
   const Cycles last =
       wire_cycles(sizes_.frame.last_wire_bytes(waiter.bytes), sizes_.broadcast_bytes);
+  if (wiring_.waits != nullptr && request != nullptr) {
+    CardRequest own = *request;
+    own.core = core_of(sides_[waiter.member[0].port]);
+    wiring_.waits->add_wire(own, WireUse::Wire::kBus, wiring_.group,
+                            bus_free_ + cycles - (now + last));
+  }
   bus_free_ = std::max(free + cycles, now + last);
   counters_.bus.busy += cycles;
   counters_.bus.bytes += wire_bytes;
@@ -711,9 +722,6 @@ Cycles LoadSaveUnit::over_bus(const Waiter& waiter, Cycles now, const CardReques
         WireUse::of(*request, WireUse::Wire::kBus, wiring_.group, bus_free_ - cycles, bus_free_);
     use.bytes = waiter.bytes;
     wiring_.trace->add(use);
-  }
-  if (wiring_.waits != nullptr && request != nullptr) {
-    wiring_.waits->add_wire(*request, WireUse::Wire::kBus, wiring_.group, bus_free_ - (now + last));
   }
   for (int i = 0; i < waiter.members; ++i) {
     Wires& wires = wires_of(i);

@@ -264,7 +264,7 @@ class LoadSaveUnit {
   // At home.
   void come_home(int group, const CardRequest& request, CoreSet cores, std::uint32_t ticket,
                  Cycles now);
-  void note_waits(const ShareDecoder::Entry& entry, bool of_groups, Cycles now);
+  void note_waits(const ShareDecoder::Entry& entry, bool of_groups);
   void ask(const HomeJob& job, Cycles now);
   void answer(const HomeJob& job, Cycles now);
   void fill_on(std::uint32_t program, Cycles now);

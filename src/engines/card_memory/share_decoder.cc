@@ -108,9 +108,15 @@ bool ShareDecoder::join(Entry& entry, int member, const CardRequest& request, st
   return true;
 }
 
-void ShareDecoder::complete(const Entry& entry, int last) {
+// One that was held up at its port came before it is seen.
+void ShareDecoder::complete(const Entry& entry, int seen) {
   completed_ = entry;
-  completed_.last = last;
+  completed_.last = seen;
+  for (std::uint64_t rest = entry.here; rest != 0; rest &= rest - 1) {
+    const int member = std::countr_zero(rest);
+    const Cycles last = completed_.came[static_cast<std::size_t>(completed_.last)];
+    if (completed_.came[static_cast<std::size_t>(member)] > last) completed_.last = member;
+  }
 }
 
 ShareDecoder::Came ShareDecoder::come(int member, std::uint64_t expected,
@@ -147,13 +153,7 @@ ShareDecoder::Came ShareDecoder::come_together(int member, const CardRequest& re
                                                std::uint32_t ticket, Cycles since) {
   if (!join(completed_, member, request, ticket, since)) return Came::kFault;
   if (completed_.here != completed_.expected) return Came::kWaits;
-  int last = member;
-  for (std::uint64_t rest = completed_.here; rest != 0; rest &= rest - 1) {
-    const int other = std::countr_zero(rest);
-    const auto at = static_cast<std::size_t>(other);
-    if (completed_.came[at] > completed_.came[static_cast<std::size_t>(last)]) last = other;
-  }
-  completed_.last = last;
+  complete(Entry(completed_), member);
   return Came::kComplete;
 }
 

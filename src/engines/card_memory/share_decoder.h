@@ -49,7 +49,7 @@ class ShareDecoder {
     CardRequest request;  // as the opener told it
     int opener = 0;
     std::uint64_t expected = 0, here = 0;  // members
-    int last = 0;                          // of one that is complete: who came last
+    int last = 0;  // of one that is complete: who came last; of several the one that is seen last
     std::array<Cycles, kCoresMax> came{};
     std::array<std::uint32_t, kCoresMax> tickets{};
   };
@@ -89,7 +89,7 @@ class ShareDecoder {
  private:
   bool join(Entry& entry, int member, const CardRequest& request, std::uint32_t ticket,
             Cycles since);
-  void complete(const Entry& entry, int last);
+  void complete(const Entry& entry, int seen);
 
   const std::size_t entries_max_;
   std::vector<std::size_t> entries_of_;  // by program; missing: all

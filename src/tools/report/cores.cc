@@ -262,10 +262,9 @@ std::string wait_table(const RunResult& run) {
   }
   return text +
          "an engine waits for a step of another core; requests of a core, or of the cores of a "
-         "group, "
-         "for the last\nof those that load the same bytes, or for a channel or wire that others "
-         "have: "
-         "summed over requests\n";
+         "group,\n"
+         "for the last of those that load the same bytes, or for a channel or wire that other "
+         "requests\nhave: summed over requests\n";
 }
 
 void print_text(const Network& network, const CoresArguments& cores, const RunResult& run,
