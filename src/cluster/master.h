@@ -103,6 +103,7 @@ class Master {
   Status read_all();
   Result<ClusterRecord> ensure_cluster();
   void look_at_nodes();
+  void ask_to_let_go(const store::Entries& nodes);
   void take_in_nodes(const std::vector<store::Entry>& entries);
   void add_node(NodeRecord record, store::Revision created);
   void lose_node(const std::string& id);

@@ -173,8 +173,42 @@ Status Master::read_all() {
 void Master::look_at_nodes() {
   const auto nodes = store_.read_prefix(kNodesPrefix, options_.store_timeout);
   if (!nodes.ok()) return;
+  ask_to_let_go(*nodes);
   const Lock lock(mutex_);
   if (leads_) take_in_nodes(nodes->entries);
+}
+
+// A store may end a lease that its node has renewed (docs/cluster.md). So a node that is gone is asked to let go of
+// all that it has, before anybody else gets it; one that does not answer has ended or fences itself. Not where the
+// store has lost this master, too: then nodes say what they run.
+void Master::ask_to_let_go(const store::Entries& nodes) {
+  std::set<std::string> here;
+  for (const store::Entry& entry : nodes.entries) here.insert(entry.key);
+  std::vector<std::pair<std::string, json>> calls;  // by endpoint
+  std::optional<store::Candidate> candidate;
+  {
+    const Lock lock(mutex_);
+    if (!leads_) return;
+    candidate = candidate_;
+    for (const auto& [id, node] : nodes_) {
+      const bool keeps = node.record.on_control_loss == OnControlLoss::kKeep;
+      if (!node.is_here || keeps || here.contains(node_key(id)) || allocs_on(id).empty()) continue;
+      json request = to_node("let_go", {});
+      request.erase("alloc");
+      request["incarnation"] = node.record.incarnation;
+      calls.emplace_back(node.record.endpoint, std::move(request));
+    }
+  }
+  if (calls.empty() || !candidate.has_value()) return;
+  const auto leads = candidate->is_leading(options_.store_timeout);
+  if (!leads.ok() || !*leads) return;
+  constexpr std::chrono::milliseconds kForAll{200};
+  const auto last = clock_() + kForAll;
+  for (const auto& [endpoint, request] : calls) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(last - clock_());
+    if (left.count() <= 0) return;
+    (void)caller_.call(endpoint, request, left);
+  }
 }
 
 void Master::take_in_nodes(const std::vector<store::Entry>& entries) {

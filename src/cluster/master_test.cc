@@ -119,6 +119,57 @@ TEST_F(OneMaster, TwoTenantsHaveAnAllocationOfTheSameName) {
   EXPECT_EQ(free_cores(), 13);
 }
 
+// The store ends a lease that its node has renewed: nobody else gets what the node has before it has let go.
+TEST_F(OneMaster, ANodeWhoseLeaseIsGoneTooEarlyLetsGoBeforeOthersGetWhatItHas) {
+  start_node(card(4, "0123456789abcdef"));
+  const AllocRecord red = node_->admit("x", acquire("red", 2)["ticket"]).value();
+  is_paused_ = true;  // it looks at nothing by itself
+  ASSERT_TRUE(store_.commit({.deletes = {node_key("n")}}, milliseconds(100)).ok());
+  EXPECT_TRUE(node_->may_begin(red).ok());
+  pass(milliseconds(600));
+  EXPECT_TRUE(work_.has.empty());
+  EXPECT_FALSE(node_->may_begin(red).ok());
+  EXPECT_FALSE(node_->is_registered());
+  is_paused_ = false;
+  pass(milliseconds(4000));
+  EXPECT_EQ(ask("locate", "red").value()["state"],
+            "placed");  // there again, with a lease of its own
+  EXPECT_EQ(ask("locate", "red").value()["epoch"], red.epoch + 1);
+}
+
+TEST_F(OneMaster, ANodeThatKeepsLetsNothingGo) {
+  start_node(card(4, "0123456789abcdef"), OnControlLoss::kKeep);
+  const AllocRecord red = node_->admit("x", acquire("red", 2)["ticket"]).value();
+  is_paused_ = true;
+  ASSERT_TRUE(store_.commit({.deletes = {node_key("n")}}, milliseconds(100)).ok());
+  pass(milliseconds(600));
+  EXPECT_EQ(work_.has.size(), 1u);
+  EXPECT_TRUE(node_->may_begin(red).ok());
+}
+
+// Who asks for it is to be a master of this cluster, and to mean this incarnation.
+TEST_F(OneMaster, ANodeLetsGoForItsOwnMasterAlone) {
+  start_node(card(4, "0123456789abcdef"));
+  acquire("red", 2);
+  const json record = json::parse(store_.read(node_key("n"), milliseconds(100))->entry->value);
+  const json cluster = json::parse(store_.read(kClusterKey, milliseconds(100))->entry->value);
+  json request = {{"call", "let_go"},
+                  {"secret", "another"},
+                  {"epoch", std::int64_t{1} << 40},
+                  {"incarnation", record["incarnation"]}};
+  EXPECT_FALSE(node_->handle(request).ok());
+  request["secret"] = cluster["secret"];
+  request["incarnation"] = "another";
+  EXPECT_TRUE(node_->handle(request).ok());
+  EXPECT_EQ(work_.has.size(), 1u);
+  request["incarnation"] = record["incarnation"];
+  request["epoch"] = 1;
+  (void)node_->handle(request);
+  request["epoch"] = std::int64_t{1} << 40;
+  EXPECT_TRUE(node_->handle(request).ok());
+  EXPECT_TRUE(work_.has.empty());
+}
+
 TEST_F(OneMaster, WhatNobodyUsesIsGivenBackAndAnothersOfThatNameIsNot) {
   start_node(card(4, "0123456789abcdef"));
   const AllocRecord red = node_->admit("x", acquire("red", 2, false)["ticket"]).value();

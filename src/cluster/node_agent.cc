@@ -231,11 +231,27 @@ Status NodeAgent::check_master(const json& request) {
   return {};
 }
 
+// The store has ended its lease, whatever it was told itself; it may not have noticed, or be about to register anew.
+Result<json> NodeAgent::let_go(const json& request) {
+  RequestFields fields(request, "request of a master");
+  const std::string secret = fields.text("secret"), incarnation = fields.name("incarnation");
+  const std::int64_t epoch = fields.integer("epoch", 1, std::int64_t{1} << 53);
+  TESSERA_RETURN_IF_ERROR(fields.status());
+  if (secret != cluster_.secret || epoch < master_epoch_) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("node '{}': who calls is no master of this cluster", options_.id)};
+  }
+  const bool fences = options_.on_control_loss == OnControlLoss::kFence;
+  if (fences && incarnation == incarnation_) fence("a master says that its lease has ended");
+  return json::object();
+}
+
 Result<json> NodeAgent::handle(const json& request) {
   Lock lock(mutex_);
-  TESSERA_RETURN_IF_ERROR(check_master(request));
   const std::string call =
       request.value("call", json("")).is_string() ? request.value("call", "") : std::string();
+  if (call == "let_go") return let_go(request);
+  TESSERA_RETURN_IF_ERROR(check_master(request));
   if (call == "grant") return grant(request, lock);
   if (call == "move") return move(request, lock);
   if (call == "revoke") return revoke(request);

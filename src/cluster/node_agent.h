@@ -126,6 +126,7 @@ class NodeAgent {
   void fence(const std::string& why);
   void drop(const AllocKey& key, const std::string& why);
   Status check_master(const nlohmann::json& request);
+  Result<nlohmann::json> let_go(const nlohmann::json& request);
   Result<nlohmann::json> grant(const nlohmann::json& request, Lock& lock);
   Result<nlohmann::json> move(const nlohmann::json& request, Lock& lock);
   Result<nlohmann::json> revoke(const nlohmann::json& request);
