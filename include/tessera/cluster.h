@@ -73,9 +73,11 @@ class Cluster {
   // Other cores, 1 or more, of which it keeps what it can; runs that are under way end on the old ones. Where there
   // is no room for them it keeps what it has.
   Result<ClusterAllocation> resize(const std::string& name, int cores) const;
-  // Whoever uses it gets errors from now on.
+  // Whoever uses it gets errors from now on. Where a master carried it out and did not get to answer, another one says
+  // that there is none.
   Status release(const std::string& name) const;
-  // The tenant's own, by name; an operator's are everybody's.
+  // The tenant's own, by name. An operator sees everybody's; what it names, also as a device, is its own of that name,
+  // or else the only one.
   Result<std::vector<ClusterAllocation>> allocations() const;
 
   // Internal.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <functional>
 #include <map>
@@ -211,6 +213,9 @@ Result<ClusterAddress> parse_cluster_address(const std::string& text) {
       return Error{done.error().code, fmt::format("'{}': {}", text, done.error().message)};
   }
   address.has_cores = keys.contains("cores");
+  address.has_processor = std::ranges::any_of(
+      std::array{"cores", "cards", "arch", "memory", "weight", "name", "node", "alloc"},
+      [&](const char* const key) { return keys.contains(key); });
   if (const Status status = check_alloc(keys); !status.ok()) {
     return invalid_address(text, status.error().message);
   }

@@ -36,6 +36,7 @@ struct ClusterAddress {
   int cores = 1;                     // 0: all of its cards
   bool has_cores = false;  // it says so; of an allocation that there is: which has as many
   int cards = 1;
+  bool has_processor = false;  // it says something of a processor: cores to alloc, above
   std::string arch, name, node, alloc, tenant;
   std::int64_t memory_bytes = 0, weight = 1;
   std::string token;

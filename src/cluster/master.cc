@@ -367,7 +367,8 @@ bool Master::is_taken_back(const AllocRecord& record) {
 
 json Master::alloc_json(const AllocRecord& record) const {
   const auto node = nodes_.find(record.node);
-  const bool is_here = is_reachable(record);
+  // One over several cards may have lost its first node, and be taken back from the others.
+  const bool is_here = node != nodes_.end() && is_reachable(record);
   json document = {{"alloc", record.id},
                    {"tenant", record.tenant},
                    {"node", record.node},

@@ -103,7 +103,7 @@ class Master {
   Status read_all();
   Result<ClusterRecord> ensure_cluster();
   void look_at_nodes();
-  void ask_to_let_go(const store::Entries& nodes);
+  bool ask_to_let_go(const store::Entries& nodes);
   void take_in_nodes(const std::vector<store::Entry>& entries);
   void add_node(NodeRecord record, store::Revision created);
   void lose_node(const std::string& id);
@@ -198,6 +198,8 @@ class Master {
   ClusterRecord cluster_;
   std::string leader_endpoint_;  // as last known, where it does not lead
   std::map<std::string, Node> nodes_;
+  // Whose lease was gone when this master read the store anew, before they were asked to let go.
+  std::map<std::string, NodeRecord> unasked_;
   std::map<PoolKey, Pool> pools_;
   std::map<AllocKey, Alloc> allocs_;
   std::map<PoolKey, std::set<AllocKey>> on_card_;  // those of allocs_, by the card that they are on

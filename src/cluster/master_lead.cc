@@ -2,7 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "cluster/fields.h"
 #include "cluster/master.h"
@@ -141,7 +146,7 @@ Status Master::read_all() {
   allocs_.clear();
   on_card_.clear();
   table_.clear();
-  nodes_.clear();
+  std::map<std::string, Node> before = std::exchange(nodes_, {});
   for (const store::Entry& entry : pools.entries) {
     auto pool = parse_pool(entry.value);
     if (!pool.ok()) continue;
@@ -164,6 +169,9 @@ Status Master::read_all() {
     auto node = parse_node(entry.value);
     if (node.ok()) nodes_[node->id] = {.record = *node, .created = entry.created};
   }
+  for (auto& [id, node] : before) {
+    if (node.is_here && !nodes_.contains(id)) unasked_.emplace(id, std::move(node.record));
+  }
   for (const auto& [key, pool] : pools_) renew_card(key);
   return {};
 }
@@ -173,42 +181,52 @@ Status Master::read_all() {
 void Master::look_at_nodes() {
   const auto nodes = store_.read_prefix(kNodesPrefix, options_.store_timeout);
   if (!nodes.ok()) return;
-  ask_to_let_go(*nodes);
+  if (!ask_to_let_go(*nodes)) return;
   const Lock lock(mutex_);
   if (leads_) take_in_nodes(nodes->entries);
 }
 
 // A store may end a lease that its node has renewed (docs/cluster.md). So a node that is gone is asked to let go of
-// all that it has, before anybody else gets it; one that does not answer has ended or fences itself. Not where the
-// store has lost this master, too: then nodes say what they run.
-void Master::ask_to_let_go(const store::Entries& nodes) {
+// all that it has, before anybody else gets it. Not where the store has lost this master, too: then nodes say what they
+// run. False: it is not known whether this master leads, and nobody is asked or loses anything.
+bool Master::ask_to_let_go(const store::Entries& nodes) {
   std::set<std::string> here;
   for (const store::Entry& entry : nodes.entries) here.insert(entry.key);
-  std::vector<std::pair<std::string, json>> calls;  // by endpoint
+  std::vector<NodeRecord> gone;
   std::optional<store::Candidate> candidate;
+  json request;
   {
     const Lock lock(mutex_);
-    if (!leads_) return;
+    if (!leads_) return false;
     candidate = candidate_;
+    request = to_node("let_go", {});
     for (const auto& [id, node] : nodes_) {
-      const bool keeps = node.record.on_control_loss == OnControlLoss::kKeep;
-      if (!node.is_here || keeps || here.contains(node_key(id)) || allocs_on(id).empty()) continue;
-      json request = to_node("let_go", {});
-      request.erase("alloc");
-      request["incarnation"] = node.record.incarnation;
-      calls.emplace_back(node.record.endpoint, std::move(request));
+      if (node.is_here && !here.contains(node_key(id))) gone.push_back(node.record);
     }
+    for (const auto& [id, record] : unasked_) gone.push_back(record);
+    unasked_.clear();
+    std::erase_if(gone, [this](const NodeRecord& record) {
+      return record.on_control_loss == OnControlLoss::kKeep || allocs_on(record.id).empty();
+    });
   }
-  if (calls.empty() || !candidate.has_value()) return;
+  if (gone.empty()) return true;
   const auto leads = candidate->is_leading(options_.store_timeout);
-  if (!leads.ok() || !*leads) return;
+  if (!leads.ok() || !*leads) {
+    const Lock lock(mutex_);
+    for (NodeRecord& record : gone) unasked_.emplace(record.id, std::move(record));
+    return false;
+  }
+  request.erase("alloc");
   constexpr std::chrono::milliseconds kForAll{200};
   const auto last = clock_() + kForAll;
-  for (const auto& [endpoint, request] : calls) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(last - clock_());
-    if (left.count() <= 0) return;
-    (void)caller_.call(endpoint, request, left);
+  for (std::size_t i = 0; i < gone.size(); ++i) {
+    // One that does not answer leaves time for the others.
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(last - clock_()) /
+                      static_cast<std::int64_t>(gone.size() - i);
+    request["incarnation"] = gone[i].incarnation;
+    if (left.count() > 0) (void)caller_.call(gone[i].endpoint, request, left);
   }
+  return true;
 }
 
 void Master::take_in_nodes(const std::vector<store::Entry>& entries) {

@@ -56,8 +56,11 @@ class OneMaster : public testing::Test, public Caller {
                     milliseconds /*timeout*/) override {
     if (endpoint == "m") return master_.handle(request);
     if (endpoint == "nowhere") return Error{ErrorCode::kUnavailable, "nobody is there"};
-    if (node_ == nullptr) return Error{ErrorCode::kUnavailable, "nobody is there"};
-    return node_->handle(request);
+    NodeAgent* const node = endpoint == "n2" ? second_.get() : node_.get();
+    if (node == nullptr || silent_ == endpoint) {
+      return Error{ErrorCode::kUnavailable, "nobody is there"};
+    }
+    return node->handle(request);
   }
 
   Clock clock() {
@@ -76,6 +79,7 @@ class OneMaster : public testing::Test, public Caller {
       store_.advance(milliseconds(50));
       master_.tick();
       if (node_ != nullptr && !is_paused_) node_->tick();
+      if (second_ != nullptr) second_->tick();
     }
   }
   json acquire(const std::string& tenant, int cores, bool kept = true) {
@@ -97,6 +101,9 @@ class OneMaster : public testing::Test, public Caller {
   store::InProcessStore store_{store::StoreTime::kManual};
   Work work_;
   std::unique_ptr<NodeAgent> node_;
+  Work second_work_;
+  std::unique_ptr<NodeAgent> second_;  // "n2"
+  std::string silent_;                 // the endpoint that answers nobody
   bool is_paused_ = false;
   Master master_;
 };
@@ -135,6 +142,50 @@ TEST_F(OneMaster, ANodeWhoseLeaseIsGoneTooEarlyLetsGoBeforeOthersGetWhatItHas) {
   EXPECT_EQ(ask("locate", "red").value()["state"],
             "placed");  // there again, with a lease of its own
   EXPECT_EQ(ask("locate", "red").value()["epoch"], red.epoch + 1);
+}
+
+// What is known of an allocation over two nodes while the first is gone and the other has not let go yet.
+TEST_F(OneMaster, WhatHasLostItsFirstNodeWaits) {
+  second_ = std::make_unique<NodeAgent>(
+      store_, second_work_, *this, clock(),
+      NodeOptions{.id = "n2", .endpoint = "n2", .cards = {card(4, "0123456789abcdef")}});
+  start_node(card(4, "0123456789abcdef"));
+  const auto got = master_.handle({{"call", "acquire"},
+                                   {"tenant", "red"},
+                                   {"name", "x"},
+                                   {"cores", 0},
+                                   {"cards", 2},
+                                   {"kept", true}});
+  ASSERT_TRUE(got.ok()) << got.error().to_string();
+  const std::string first = (*got)["node"];
+  EXPECT_EQ(work_.has.size() + second_work_.has.size(), 2u);
+  silent_ = first == "n" ? "n2" : "n";  // it is not taken back from there
+  ASSERT_TRUE(store_.commit({.deletes = {node_key(first)}}, milliseconds(100)).ok());
+  for (int step = 0; step < 40; ++step) {
+    pass(milliseconds(50));
+    const json now = ask("locate", "red").value();
+    if (now["state"] == "placed") continue;
+    EXPECT_EQ(now["state"], "waits");
+    EXPECT_EQ(now["endpoint"], "");
+    EXPECT_TRUE(master_.handle({{"call", "status"}, {"tenant", "red"}}).ok());
+  }
+  EXPECT_NE(ask("locate", "red").value()["state"], "placed");
+  silent_.clear();
+  pass(milliseconds(8000));
+  EXPECT_EQ(ask("locate", "red").value()["state"], "placed");
+}
+
+// A request that the master makes for a node whose lease is gone makes it read the store anew; it knows whom to ask.
+TEST_F(OneMaster, ANodeThatIsMissedByARequestFirstIsAskedToLetGoAllTheSame) {
+  start_node(card(4, "0123456789abcdef"));
+  acquire("red", 2);
+  is_paused_ = true;
+  ASSERT_TRUE(store_.commit({.deletes = {node_key("n")}}, milliseconds(100)).ok());
+  const auto refused = master_.handle(
+      {{"call", "acquire"}, {"tenant", "blue"}, {"name", "x"}, {"cores", 1}, {"kept", true}});
+  EXPECT_FALSE(refused.ok());
+  pass(milliseconds(1000));
+  EXPECT_TRUE(work_.has.empty());
 }
 
 TEST_F(OneMaster, ANodeThatKeepsLetsNothingGo) {

@@ -51,13 +51,7 @@ ClusterConnection::ClusterConnection(ClusterAddress address, std::string device,
 
 Result<std::shared_ptr<ClusterConnection>> ClusterConnection::open(const std::string& text) {
   TESSERA_TRY(ClusterAddress address, cluster::parse_cluster_address(text));
-  const ClusterAddress none;
-  const bool has_processor = address.has_cores || address.cards != none.cards ||
-                             address.memory_bytes != none.memory_bytes ||
-                             address.weight != none.weight || !address.arch.empty() ||
-                             !address.name.empty() || !address.node.empty() ||
-                             !address.alloc.empty();
-  if (has_processor) {
+  if (address.has_processor) {
     return Error{
         ErrorCode::kInvalidArgument,
         fmt::format("'{}': cores, cards, arch, memory, weight, name, node and alloc are of "
@@ -106,7 +100,9 @@ Result<ClusterAllocation> ClusterConnection::allocation(const json& document) co
   allocation.epoch = fields.integer("epoch", 0, cluster::kNumberMax);
   allocation.device = device_ + allocation.name;
   const ClusterPlace first = place_of(fields);
-  if (!fields.has("cards")) {
+  if (allocation.state == "waits") {
+    // What a broken one still has is being taken back.
+  } else if (!fields.has("cards")) {
     if (!first.node.empty()) allocation.places.push_back(first);
   } else if (const json* const cards = fields.array("cards")) {
     for (const json& card : *cards) {

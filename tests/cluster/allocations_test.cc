@@ -94,6 +94,9 @@ TEST(Allocations, TheAddressIsOfACluster) {
       "'cluster:localhost:1?cores=2': cores, cards, arch, memory, weight, name, node and alloc are "
       "of a processor; give them to acquire()");
   EXPECT_FALSE(Cluster::connect("localhost:1").ok());
+  for (const char* const key : {"cards=1", "weight=1", "arch=cloud16", "alloc=a"}) {
+    EXPECT_FALSE(Cluster::connect(std::string("cluster:localhost:1?") + key).ok()) << key;
+  }
   const Cluster nobody = Cluster::connect("cluster:127.0.0.1:1?patience=0").value();
   EXPECT_EQ(nobody.acquire().error().code, ErrorCode::kUnavailable);
 }

@@ -59,6 +59,7 @@ void expect_equal(const RunResult& remote, const RunResult& local) {
     EXPECT_EQ(remote.timeline[i].core, local.timeline[i].core);
   }
   ASSERT_EQ(remote.cores.size(), local.cores.size());
+  if (local.timeline.empty()) return;  // waits come with a trace alone
   ASSERT_EQ(remote.waits.size(), local.waits.size());
   for (std::size_t i = 0; i < local.waits.size(); ++i) {
     EXPECT_EQ(remote.waits[i].who, local.waits[i].who);
