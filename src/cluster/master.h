@@ -200,6 +200,7 @@ class Master {
   std::map<std::string, Node> nodes_;
   // Whose lease was gone when this master read the store anew, before they were asked to let go.
   std::map<std::string, NodeRecord> unasked_;
+  std::set<std::string> asked_;  // of them, and not lost yet
   std::map<PoolKey, Pool> pools_;
   std::map<AllocKey, Alloc> allocs_;
   std::map<PoolKey, std::set<AllocKey>> on_card_;  // those of allocs_, by the card that they are on

@@ -203,7 +203,10 @@ bool Master::ask_to_let_go(const store::Entries& nodes) {
     for (const auto& [id, node] : nodes_) {
       if (node.is_here && !here.contains(node_key(id))) gone.push_back(node.record);
     }
-    for (const auto& [id, record] : unasked_) gone.push_back(record);
+    for (const auto& [id, record] : unasked_) {
+      gone.push_back(record);
+      asked_.insert(id);
+    }
     unasked_.clear();
     std::erase_if(gone, [this](const NodeRecord& record) {
       return record.on_control_loss == OnControlLoss::kKeep || allocs_on(record.id).empty();
@@ -245,10 +248,15 @@ void Master::take_in_nodes(const std::vector<store::Entry>& entries) {
   for (const auto& [id, node] : nodes_) {
     if (node.is_here && !here.contains(id)) gone.push_back(id);
   }
-  // Also those that had ended before this master led.
+  // Also those that had ended before this master led: one that it has never asked has fenced itself a TTL later.
+  const bool have_fenced = clock_() >= leads_since_ + options_.ttl;
   for (const auto& [key, alloc] : allocs_) {
     for (const std::string& id : nodes_of(alloc.record)) {
-      if (!nodes_.contains(id) && std::ranges::count(gone, id) == 0) gone.push_back(id);
+      if (nodes_.contains(id) || std::ranges::count(gone, id) > 0) continue;
+      const auto pool = pools_.lower_bound({id, 0});
+      const bool keeps =
+          pool != pools_.end() && pool->first.first == id && pool->second.record.keeps;
+      if (have_fenced || keeps || asked_.contains(id)) gone.push_back(id);
     }
   }
   for (const std::string& id : gone) {
@@ -371,6 +379,7 @@ void Master::lose_node(const std::string& id) {
   if (!commit(std::move(forget), {}, std::nullopt).ok()) return;
   for (const PoolKey& key : keys) pools_.erase(key);
   nodes_.erase(id);
+  asked_.erase(id);
   renew_cards(id);
 }
 
