@@ -340,18 +340,21 @@ TEST(CardsApart, CyclesRowsAndBitsAreThoseOfOneProcess) {
   EXPECT_GE(runs, static_cast<int>(5 * seeds.size()));
 }
 
-// What a process must not send ends the run with an error, or changes what it says and nothing else.
-TEST(CardsApart, DamagedBatchesEndInErrorsAndNothingElse) {
+// A program of four cores on two cards.
+struct OnTwoCards {
   const Shape& shape = shapes()[0];
   const ChipConfig chip = shaped(shape);
-  const auto placement = spread_cores(chip, shape.cards, 4);
-  ASSERT_TRUE(placement.ok());
+  const CardPlacement placement = spread_cores(chip, shape.cards, 4).value();
   const GraphPointer graph = compile::testing::random_graph(2);
-  const auto program = program_of(graph, chip, *placement, Split::kRows);
-  ASSERT_TRUE(program.ok()) << program.error().to_string();
+  const isa::CardProgram program = program_of(graph, chip, placement, Split::kRows).value();
   const std::vector<Tensor> inputs = random_inputs(*graph, 2);
+};
+
+// What a process must not send ends the run with an error, or changes what it says and nothing else.
+TEST(CardsApart, DamagedBatchesEndInErrorsAndNothingElse) {
+  const OnTwoCards on;
   const card::CoreOptions options;
-  const Case of{*program, chip, *placement, inputs, options};
+  const Case of{on.program, on.chip, on.placement, on.inputs, options};
   std::uint64_t state = 1;
   int errors = 0;
   const int runs = is_whole() ? 10'000 : 1000;
@@ -360,24 +363,17 @@ TEST(CardsApart, DamagedBatchesEndInErrorsAndNothingElse) {
     const Damage damage{.process = state >> 33 & 1, .window = state >> 34 & 7, .bit = state >> 38};
     SCOPED_TRACE(::testing::Message() << "window " << damage.window << " of process "
                                       << damage.process << ", bit " << damage.bit);
-    if (!run_apart(of, shape.process_of_card, damage).ok()) ++errors;
+    if (!run_apart(of, on.shape.process_of_card, damage).ok()) ++errors;
   }
   EXPECT_GT(errors, runs / 4);
 }
 
 // What another process says of its part of a run is refused, or can be read as that of the program.
 TEST(CardsApart, DamagedStatisticsAreRefusedOrReadable) {
-  const Shape& shape = shapes()[0];
-  const ChipConfig chip = shaped(shape);
-  const auto placement = spread_cores(chip, shape.cards, 4);
-  ASSERT_TRUE(placement.ok());
-  const GraphPointer graph = compile::testing::random_graph(2);
-  const auto program = program_of(graph, chip, *placement, Split::kRows);
-  ASSERT_TRUE(program.ok()) << program.error().to_string();
-  const std::vector<Tensor> inputs = random_inputs(*graph, 2);
+  const OnTwoCards on;
   card::CoreOptions options;
   options.trace = true;
-  const auto together = run_together({*program, chip, *placement, inputs, options});
+  const auto together = run_together({on.program, on.chip, on.placement, on.inputs, options});
   ASSERT_TRUE(together.ok()) << together.error().to_string();
   const CardStatistics& sound = together->segments[0];
   const std::vector<std::byte> bytes = card::encode_statistics(sound);
@@ -391,7 +387,7 @@ TEST(CardsApart, DamagedStatisticsAreRefusedOrReadable) {
     }
     const auto statistics = card::parse_statistics(damaged);
     if (!statistics.ok() ||
-        !card::check_statistics(*statistics, *program, 0, sound.shared.size()).ok()) {
+        !card::check_statistics(*statistics, on.program, 0, sound.shared.size()).ok()) {
       ++refused;
       continue;
     }
@@ -399,8 +395,8 @@ TEST(CardsApart, DamagedStatisticsAreRefusedOrReadable) {
     CardStatistics whole = *statistics;
     whole.shared.resize(sound.shared.size());
     RunResult result;
-    device::add_hints(program->cores[0], result);
-    device::add_card_segment(*program, 0, whole, result);
+    device::add_hints(on.program.cores[0], result);
+    device::add_card_segment(on.program, 0, whole, result);
     std::size_t bars = whole.wires.size();
     for (const card::RunStatistics& core : whole.cores) bars += core.trace.size();
     EXPECT_EQ(result.timeline.size(), bars);
